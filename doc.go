@@ -1,0 +1,2 @@
+// Package latchkey runs functions under a distributed lock.
+package latchkey

@@ -66,7 +66,7 @@ func startChild(name string, opts ...ChildOption) (*ChildProcess, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self) //nolint:gosec // this very program
+	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), childVar+"="+name)
 	for _, o := range opts {
 		o(cmd)
@@ -106,8 +106,8 @@ func (c *ChildProcess) scan(stdout io.ReadCloser) {
 	}
 }
 
-// Say sends a line for the child to [Self.Hear].
-func (c *ChildProcess) Say(t TB, format string, args ...any) {
+// Sayf sends a line for the child to [Self.Hear].
+func (c *ChildProcess) Sayf(t TB, format string, args ...any) {
 	t.Helper()
 	if _, err := fmt.Fprintf(c.stdin, format+"\n", args...); err != nil {
 		t.Fatalf("testenv: write to %s: %v", c.name, err)

@@ -61,8 +61,8 @@ func registered(name string) error {
 	return nil
 }
 
-// Say sends a line to the parent's [ChildProcess.Hear]. Safe for concurrent use.
-func (s *Self) Say(format string, args ...any) {
+// Sayf sends a line to the parent's [ChildProcess.Hear]. Safe for concurrent use.
+func (s *Self) Sayf(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fmt.Printf(format+"\n", args...)

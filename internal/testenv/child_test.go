@@ -11,7 +11,7 @@ import (
 func TestChildHearsAndAnswers(t *testing.T) {
 	c := Child(t, "echo")
 	for _, line := range []string{"one", "", "three and a half"} {
-		c.Say(t, "%s", line)
+		c.Sayf(t, "%s", line)
 		if got := c.Hear(t); got != line {
 			t.Errorf("heard %q, want %q", got, line)
 		}
@@ -43,7 +43,7 @@ func TestChildExitCode(t *testing.T) {
 func TestChildPausedAnswersOnlyWhenResumed(t *testing.T) {
 	c := Child(t, "echo")
 	c.Pause(t)
-	c.Say(t, "hello")
+	c.Sayf(t, "hello")
 	select {
 	case line := <-c.Lines():
 		t.Fatalf("a paused child said %q", line)
@@ -75,7 +75,7 @@ func TestChildEndsWithTest(t *testing.T) {
 	var c *ChildProcess
 	t.Run("inner", func(t *testing.T) {
 		c = Child(t, "echo")
-		c.Say(t, "never read")
+		c.Sayf(t, "never read")
 	})
 	select {
 	case <-c.Done():

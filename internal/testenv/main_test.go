@@ -27,7 +27,7 @@ func echo(s *Self) {
 		if !ok {
 			return
 		}
-		s.Say("%s", line)
+		s.Sayf("%s", line)
 	}
 }
 
@@ -36,18 +36,18 @@ func owner(s *Self) {
 	env := Program()
 	srv := Redis(env)
 	c := Child(env, "echo")
-	s.Say("%s", srv.Addr())
-	s.Say("%d", srv.Pid())
-	s.Say("%d", c.Pid())
+	s.Sayf("%s", srv.Addr())
+	s.Sayf("%d", srv.Pid())
+	s.Sayf("%d", c.Pid())
 	s.Hear()
 	env.Close()
 }
 
 // show says what it was started with.
 func show(s *Self) {
-	s.Say("%s", strings.Join(s.Args, ","))
-	s.Say("%s", os.Getenv("TESTENV_SHOWN"))
-	s.Say("%s", os.Getenv(childVar))
+	s.Sayf("%s", strings.Join(s.Args, ","))
+	s.Sayf("%s", os.Getenv("TESTENV_SHOWN"))
+	s.Sayf("%s", os.Getenv(childVar))
 }
 
 // withoutPath asks for a server where there is none.

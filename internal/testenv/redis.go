@@ -125,7 +125,7 @@ func (s *Server) launch() error {
 	}
 	argv := append(append([]string{}, s.conf.under...), binary)
 	argv = append(argv, s.args()...)
-	proc, err := start("redis-server", exec.Command(argv[0], argv[1:]...)) //nolint:gosec // the command is the test's own
+	proc, err := start("redis-server", exec.Command(argv[0], argv[1:]...))
 	if err != nil {
 		return err
 	}

@@ -224,7 +224,7 @@ func TestRedisMissing(t *testing.T) {
 }
 
 func TestSharedRedisIsOne(t *testing.T) {
-	if SharedRedis(t) != SharedRedis(t) {
+	if a, b := SharedRedis(t), SharedRedis(t); a != b {
 		t.Error("two shared servers")
 	}
 }

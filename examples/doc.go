@@ -1,0 +1,6 @@
+// Package examples holds one small program per directory, each run from the root of the repository:
+//
+//	go run ./examples/NAME
+//
+// They need nothing installed: what they talk to is embedded, or given by REDIS_URL and DATABASE_URL.
+package examples

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -44,8 +45,8 @@ func openBackend(ctx context.Context) (_ *Backend, err error) {
 // Close removes what the run left behind and stops what it started. It works after a Ctrl-C, too.
 func (b *Backend) Close() error {
 	var errs []error
-	for i := len(b.cleanups) - 1; i >= 0; i-- {
-		errs = append(errs, b.cleanups[i]())
+	for _, cleanup := range slices.Backward(b.cleanups) {
+		errs = append(errs, cleanup())
 	}
 	b.cleanups = nil
 	return errors.Join(errs...)

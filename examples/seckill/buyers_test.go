@@ -62,8 +62,8 @@ func TestASaleWithoutShopsEnds(t *testing.T) {
 func TestPauseIsTheLongestGapBetweenSales(t *testing.T) {
 	var sales Sales
 	start := time.Now()
-	for _, after := range []time.Duration{5, 6, 9, 10} {
-		sales.Note(start.Add(after * time.Second))
+	for _, after := range []time.Duration{5 * time.Second, 6 * time.Second, 9 * time.Second, 10 * time.Second} {
+		sales.Note(start.Add(after))
 	}
 	if sales.Count() != 4 || sales.Pause() != 3*time.Second {
 		t.Errorf("%d sales, longest pause %v, want 4 and 3s", sales.Count(), sales.Pause())

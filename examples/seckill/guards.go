@@ -5,9 +5,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/latchkey-go/latchkey"
 	"github.com/latchkey-go/latchkey/redisstore"
-	"github.com/redis/go-redis/v9"
 )
 
 // Guard says what keeps two buyers from the same bottle.

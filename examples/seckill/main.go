@@ -40,8 +40,9 @@ func main() {
 		os.Exit(shopMain())
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
 }
 
 // run holds the three sales, prints the table, and returns the exit code: 0 if the sales came out as they should, 1 if

@@ -32,11 +32,11 @@ const farewell = 3 * time.Second
 
 // ShopConfig is the first line on a shop's standard input.
 type ShopConfig struct {
-	Name        string
-	Guard       Guard
-	Run         string
-	RedisURL    string
-	DatabaseURL string
+	Name        string `json:"name"`
+	Guard       Guard  `json:"guard"`
+	Run         string `json:"run"`
+	RedisURL    string `json:"redisUrl"`
+	DatabaseURL string `json:"databaseUrl"`
 }
 
 // shopMain is a shop process. It sells until its standard input ends, which the kernel sees to when the sale's process

@@ -45,9 +45,9 @@ func (s Street) Close() error {
 	for _, shop := range s {
 		go func() { errs <- shop.Stop() }()
 	}
-	var all []error
-	for range s {
-		all = append(all, <-errs)
+	all := make([]error, len(s))
+	for i := range all {
+		all[i] = <-errs
 	}
 	return errors.Join(all...)
 }

@@ -56,7 +56,9 @@ func (h *Hall) Sell(_ context.Context, req Request) error {
 }
 
 // Open opens the windows, and returns when all have closed because the tickets are gone.
-func (h *Hall) Open(locks *latchkey.Locks, windows ...string) {
+func (h *Hall) Open(windows ...string) {
+	locks := latchkey.New(memstore.New())
+	defer locks.Close()
 	sell := latchkey.Action(locks.WithLock("show:#{param.show}", latchkey.WaitForever()), h.Sell)
 
 	var wg sync.WaitGroup
@@ -83,10 +85,8 @@ func (h *Hall) Check() error {
 }
 
 func main() {
-	locks := latchkey.New(memstore.New())
-	defer locks.Close()
 	hall := &Hall{Tickets: 100}
-	hall.Open(locks, "A", "B", "C", "D")
+	hall.Open("A", "B", "C", "D")
 
 	for row := range slices.Chunk(hall.Sold, 10) {
 		fmt.Println(row)

@@ -1,0 +1,126 @@
+package latchkey
+
+import (
+	"reflect"
+	"strconv"
+	"time"
+	"unsafe"
+
+	"github.com/latchkey-go/latchkey/internal/keyenc"
+)
+
+// directPath reads a field of an argument by its offset: pointers to follow, then one last offset. Only fields of
+// plain types can be read that way; everything else goes through reflection or the expression VM.
+//
+// It is safe because the offsets come from the very type that the argument is known to have, never leave it, and every
+// pointer is checked before it is followed.
+type directPath struct {
+	arg  int
+	hops []directHop
+	off  uintptr
+	kind reflect.Kind // of the field; Struct means time.Time
+	text string
+}
+
+// directHop is a pointer to follow: it lies off bytes behind the last one.
+type directHop struct {
+	off  uintptr
+	text string // what is nil if it is nil
+}
+
+// directFrom returns the direct form of a path, or nil if it has none.
+func directFrom(p *keyPath) *directPath {
+	if p.root < 0 || p.ctx != nil {
+		return nil
+	}
+	d := &directPath{arg: p.root}
+	t := d.follow(p.typ, p.text)
+	for i := range p.steps {
+		step := &p.steps[i]
+		if step.kind != memberField {
+			return nil
+		}
+		for j, x := range step.index {
+			f := t.Field(x)
+			d.off += f.Offset
+			t = f.Type
+			if j < len(step.index)-1 { // an embedded struct on the way
+				t = d.follow(t, step.text)
+			}
+		}
+		t = d.follow(t, step.text)
+	}
+	switch textKindOf(t) {
+	case textString, textInt, textUint, textBool, textTime:
+	default:
+		return nil
+	}
+	d.kind = t.Kind()
+	d.text, _ = p.last()
+	return d
+}
+
+// follow adds hops for the pointers in front of t.
+func (d *directPath) follow(t reflect.Type, text string) reflect.Type {
+	for t.Kind() == reflect.Pointer {
+		d.hops = append(d.hops, directHop{off: d.off, text: text})
+		d.off = 0
+		t = t.Elem()
+	}
+	return t
+}
+
+// appendDirect appends the encoded value that d leads to, starting from the argument at p. All calls in it are static,
+// so that neither the argument nor the buffer has to move to the heap.
+func (d *directPath) appendDirect(b []byte, p unsafe.Pointer, table *keyenc.Table) ([]byte, *keyFault) {
+	for i := range d.hops {
+		if p = *(*unsafe.Pointer)(unsafe.Add(p, d.hops[i].off)); p == nil {
+			return b, faultGone(d.hops[i].text, "is nil")
+		}
+	}
+	p = unsafe.Add(p, d.off)
+	switch d.kind {
+	case reflect.String:
+		var visible bool
+		if b, visible = table.Append(b, *(*string)(p)); !visible {
+			return b, faultGone(d.text, "is blank")
+		}
+		return b, nil
+	case reflect.Int:
+		return appendInt(b, int64(*(*int)(p)), table), nil
+	case reflect.Int64:
+		return appendInt(b, *(*int64)(p), table), nil
+	case reflect.Int32:
+		return appendInt(b, int64(*(*int32)(p)), table), nil
+	case reflect.Int16:
+		return appendInt(b, int64(*(*int16)(p)), table), nil
+	case reflect.Int8:
+		return appendInt(b, int64(*(*int8)(p)), table), nil
+	case reflect.Uint:
+		return strconv.AppendUint(b, uint64(*(*uint)(p)), 10), nil
+	case reflect.Uint64:
+		return strconv.AppendUint(b, *(*uint64)(p), 10), nil
+	case reflect.Uint32:
+		return strconv.AppendUint(b, uint64(*(*uint32)(p)), 10), nil
+	case reflect.Uint16:
+		return strconv.AppendUint(b, uint64(*(*uint16)(p)), 10), nil
+	case reflect.Uint8:
+		return strconv.AppendUint(b, uint64(*(*uint8)(p)), 10), nil
+	case reflect.Bool:
+		return strconv.AppendBool(b, *(*bool)(p)), nil
+	default: // time.Time, the only struct that directFrom lets through
+		var buf [len(time.RFC3339Nano)]byte
+		text := (*time.Time)(p).UTC().AppendFormat(buf[:0], time.RFC3339Nano)
+		b, _ = table.Append(b, unsafe.String(unsafe.SliceData(text), len(text))) // saves the copy that string(text) makes
+		return b, nil
+	}
+}
+
+// appendInt writes the sign as any other text would be, so that -1 and "-1" are one key.
+func appendInt(b []byte, n int64, table *keyenc.Table) []byte {
+	if n < 0 && !table.Plain('-') {
+		b, _ = table.Append(b, "-")
+		return strconv.AppendUint(b, uint64(-n), 10)
+	}
+	return strconv.AppendInt(b, n, 10)
+}

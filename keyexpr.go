@@ -1,0 +1,205 @@
+package latchkey
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"unsafe"
+
+	"github.com/latchkey-go/latchkey/internal/keyenc"
+	"github.com/latchkey-go/latchkey/internal/keytmpl"
+)
+
+// KeyExpr is a compiled key template. It is immutable and safe for concurrent use.
+type KeyExpr struct {
+	src     source
+	env     keyEnv
+	parts   []keyPart
+	tail    string // literal text behind the last value
+	list    bool   // one value is a list: the template makes one key for each element
+	direct  bool   // every value is read by its offset, see directPath
+	maxKeys int
+}
+
+// keyPart is a value with the literal text in front of it.
+type keyPart struct {
+	literal string
+	seg     keytmpl.Segment
+	table   *keyenc.Table
+	value   *compiled
+	direct  *directPath
+	list    bool
+}
+
+// CompileKey compiles a key template for the given variables.
+//
+//	k, err := latchkey.CompileKey("order:#{param.id}", latchkey.Var[Param]("param"))
+//
+// The error is a *[KeyError].
+func CompileKey(template string, opts ...KeyOption) (*KeyExpr, error) {
+	env := keyEnv{fnErr: "no function belongs to this template"}
+	for _, opt := range opts {
+		opt.applyKey(&env)
+	}
+	return compileKey(template, env)
+}
+
+// String returns the template.
+func (k *KeyExpr) String() string { return k.src.text }
+
+// IsList reports whether the template makes several keys, one for each element of a list.
+func (k *KeyExpr) IsList() bool { return k.list }
+
+// Render returns the key for one call. args are the values of the variables, in the order they were declared in.
+// The error is a *[KeyError]; it matches [ErrKey].
+func (k *KeyExpr) Render(ctx context.Context, args ...any) (string, error) {
+	if k.list {
+		return "", &KeyError{Template: k.src.text, Reason: "the template makes several keys: use RenderAll"}
+	}
+	pointers, err := k.point(args)
+	if err != nil {
+		return "", err
+	}
+	key, _, err := k.render(ctx, pointers)
+	return key, err
+}
+
+// RenderAll returns the keys for one call, sorted and each of them once. A template without a list makes one.
+// The error is a *[KeyError]; it matches [ErrKey].
+func (k *KeyExpr) RenderAll(ctx context.Context, args ...any) ([]string, error) {
+	pointers, err := k.point(args)
+	if err != nil {
+		return nil, err
+	}
+	key, keys, err := k.render(ctx, pointers)
+	if err == nil && !k.list {
+		keys = []string{key}
+	}
+	return keys, err
+}
+
+// point checks the arguments and returns pointers to copies of them.
+func (k *KeyExpr) point(args []any) ([]unsafe.Pointer, error) {
+	if len(args) != len(k.env.vars) {
+		return nil, &KeyError{Template: k.src.text,
+			Reason: fmt.Sprintf("the template takes %d arguments, not %d", len(k.env.vars), len(args))}
+	}
+	pointers := make([]unsafe.Pointer, len(args))
+	for i, arg := range args {
+		want := k.env.vars[i].typ
+		p := reflect.New(want)
+		if v := reflect.ValueOf(arg); v.IsValid() {
+			if !v.Type().AssignableTo(want) {
+				return nil, &KeyError{Template: k.src.text,
+					Reason: fmt.Sprintf("%s is a %s, not a %T", k.env.vars[i].name, typeName(want), arg)}
+			}
+			p.Elem().Set(v)
+		}
+		pointers[i] = p.UnsafePointer()
+	}
+	return pointers, nil
+}
+
+// render returns the key of a call, or the keys of a list template. args[i] points at a value of the i-th variable's
+// type and must not point into a stack: methods of the value may keep it. See renderArg for callers that have values.
+func (k *KeyExpr) render(ctx context.Context, args []unsafe.Pointer) (one string, many []string, err error) {
+	if k.direct {
+		one, err = k.renderDirect(args)
+		return one, nil, err
+	}
+	call := &keyCall{ctx: ctx, args: args}
+	texts := make([]string, len(k.parts))
+	var elements []string
+	for i := range k.parts {
+		part := &k.parts[i]
+		v, fault := part.value.run(call)
+		if fault == nil {
+			if part.list {
+				elements, fault = listTexts(v, part.value.name(&part.seg))
+			} else {
+				texts[i], fault = valueText(v, part.value.name(&part.seg))
+			}
+		}
+		if fault != nil {
+			return "", nil, k.src.errorFor(&part.seg, fault)
+		}
+	}
+	if !k.list {
+		return k.join(texts, ""), nil, nil
+	}
+	many = make([]string, len(elements))
+	for i, element := range elements {
+		many[i] = k.join(texts, element)
+	}
+	slices.Sort(many)
+	many = slices.Compact(many)
+	if len(many) > k.maxKeys {
+		return "", nil, k.src.errorFor(k.listSegment(), faultBad("the list",
+			fmt.Sprintf("makes %d keys, more than the %d allowed", len(many), k.maxKeys)))
+	}
+	return "", many, nil
+}
+
+func (k *KeyExpr) listSegment() *keytmpl.Segment {
+	i := slices.IndexFunc(k.parts, func(p keyPart) bool { return p.list })
+	return &k.parts[i].seg
+}
+
+// listTexts returns the text of every element of a list.
+func listTexts(v reflect.Value, what string) ([]string, *keyFault) {
+	v, fault := deref(v, what)
+	if fault != nil {
+		return nil, fault
+	}
+	if v.Kind() != reflect.Slice && v.Kind() != reflect.Array {
+		return nil, faultBad(what, "is no list")
+	}
+	if v.Len() == 0 {
+		return nil, faultGone(what, "is an empty list")
+	}
+	texts := make([]string, v.Len())
+	for i := range texts {
+		if texts[i], fault = valueText(v.Index(i), fmt.Sprintf("%s, element %d,", what, i)); fault != nil {
+			return nil, fault
+		}
+	}
+	return texts, nil
+}
+
+// join puts a key together. element stands for the list, if there is one.
+func (k *KeyExpr) join(texts []string, element string) string {
+	b := make([]byte, 0, keyenc.MaxLen)
+	for i := range k.parts {
+		part := &k.parts[i]
+		b = append(b, part.literal...)
+		text := texts[i]
+		if part.list {
+			text = element
+		}
+		b, _ = part.table.Append(b, text)
+	}
+	return keyenc.Shorten(append(b, k.tail...))
+}
+
+// renderDirect is render for templates whose values are all read by their offset. It allocates the key and nothing else.
+func (k *KeyExpr) renderDirect(args []unsafe.Pointer) (string, error) {
+	if len(k.parts) == 0 {
+		return k.tail, nil
+	}
+	var buf [keyenc.MaxLen + 56]byte // so that the most common keys need no other
+	b := buf[:0]
+	for i := range k.parts {
+		part := &k.parts[i]
+		b = append(b, part.literal...)
+		var fault *keyFault
+		if b, fault = part.direct.appendDirect(b, args[part.direct.arg], part.table); fault != nil {
+			return "", k.src.errorFor(&part.seg, fault)
+		}
+	}
+	b = append(b, k.tail...)
+	if len(b) > keyenc.MaxLen {
+		return keyenc.Shorten(b), nil
+	}
+	return string(b), nil
+}

@@ -43,13 +43,6 @@ func newCtxVar[T any](name string, f func(context.Context) T) ctxVar {
 	}}
 }
 
-func (v ctxVar) applyKey(env *keyEnv) {
-	if env.ctxVars == nil {
-		env.ctxVars = make(map[string]ctxVar)
-	}
-	env.ctxVars[v.name] = v
-}
-
 // keyEnv is everything a template may refer to.
 type keyEnv struct {
 	vars    []KeyVar
@@ -57,6 +50,9 @@ type keyEnv struct {
 	fnName  string // what #{fn} stands for
 	fnErr   string // why #{fn} stands for nothing, if fnName is empty
 	maxKeys int    // most keys of a list template; 0 means defaultMaxKeys
+
+	namespace string // stands before every key and is no part of it: not counted, not shortened
+	prefix    string // literal text before the template
 }
 
 const defaultMaxKeys = 256

@@ -179,7 +179,16 @@ func (k *KeyExpr) join(texts []string, element string) string {
 		}
 		b, _ = part.table.Append(b, text)
 	}
-	return keyenc.Shorten(append(b, k.tail...))
+	return k.text(append(b, k.tail...))
+}
+
+// text returns the finished key, shortened if it is too long.
+func (k *KeyExpr) text(b []byte) string {
+	n := len(k.env.namespace)
+	if len(b)-n > keyenc.MaxLen {
+		return k.env.namespace + keyenc.Shorten(b[n:])
+	}
+	return string(b)
 }
 
 // renderDirect is render for templates whose values are all read by their offset. It allocates the key and nothing else.
@@ -199,7 +208,7 @@ func (k *KeyExpr) renderDirect(args []unsafe.Pointer) (string, error) {
 	}
 	b = append(b, k.tail...)
 	if len(b) > keyenc.MaxLen {
-		return keyenc.Shorten(b), nil
+		return k.text(b), nil
 	}
 	return string(b), nil
 }

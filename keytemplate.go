@@ -42,6 +42,7 @@ func (s source) syntaxError(err error) *KeyError {
 }
 
 func (k *KeyExpr) compileParts(segs []keytmpl.Segment) *KeyError {
+	k.tail = k.env.namespace + k.env.prefix
 	for i, seg := range segs {
 		if seg.Kind == keytmpl.Literal {
 			k.tail += keyenc.Literal(seg.Text)

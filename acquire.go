@@ -1,0 +1,273 @@
+package latchkey
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/latchkey-go/latchkey/internal/leaseclock"
+)
+
+var (
+	errTooLate = errors.New("the answer came after the lease had ended")
+	errClosed  = errors.New("these Locks are closed")
+)
+
+// request is one caller's wish for a lock.
+type request struct {
+	holdConfig
+	template string
+	start    leaseclock.Reading
+	waits    bool // the observer has heard that it waits
+}
+
+// left is how much of the wait is left; negative if it has no end.
+func (r *request) left(now leaseclock.Reading) time.Duration {
+	if r.wait == forever {
+		return forever
+	}
+	return max(r.wait-now.Sub(r.start), 0)
+}
+
+// waiting tells the observer, once, that the caller waits.
+func (r *request) waiting(ctx context.Context, l *Locks, full string) {
+	if l.observer != nil && !r.waits {
+		r.waits = true
+		l.observe(ctx, EventWaiting, r.template, full[len(l.prefix):], 0, nil)
+	}
+}
+
+// busy makes the error for a lock that somebody else holds.
+func (r *request) busy(key string, now leaseclock.Reading, retryAfter time.Duration, cause error) error {
+	e := &BusyError{Key: key, RetryAfter: max(retryAfter, 0), Cause: cause}
+	if r.wait != 0 {
+		e.Waited = now.Sub(r.start)
+	}
+	return e
+}
+
+// acquire takes one lock or several. many, if not empty, is deduplicated and sorted, with namespace, like full.
+func (l *Locks) acquire(ctx context.Context, full string, many []string, r *request) (*Lease, error) {
+	r.start = leaseclock.Now()
+	if len(many) > 0 {
+		full = many[0]
+	}
+	var lease *Lease
+	err := error(storeError{OpAcquire, full[len(l.prefix):], errClosed})
+	if !l.closed.Load() {
+		lease, err = l.acquireAny(ctx, full, many, r)
+	}
+	if err != nil {
+		l.observe(ctx, EventRefused, r.template, full[len(l.prefix):], leaseclock.Now().Sub(r.start), err)
+	}
+	return lease, err
+}
+
+func (l *Locks) acquireAny(ctx context.Context, full string, many []string, r *request) (*Lease, error) {
+	if len(many) > 1 {
+		return l.acquireMany(ctx, many, r)
+	}
+	if ctx.Err() != nil {
+		return nil, storeError{OpAcquire, full[len(l.prefix):], context.Cause(ctx)}
+	}
+	near := carried(ctx)
+	if h := near.find(l.store, full, r.start); h != nil {
+		le := &Lease{}
+		le.one[0] = h
+		le.init(l, ctx, near, r)
+		l.observe(ctx, EventReentered, r.template, h.g.key(), 0, nil)
+		return le, nil
+	}
+	g, err := l.takeGood(ctx, full, r)
+	if err != nil {
+		return nil, err
+	}
+	s := &single{}
+	le := &s.lease
+	le.one[0] = &s.hold
+	l.begin(ctx, &s.hold, g, r)
+	le.init(l, ctx, near, r)
+	return le, nil
+}
+
+// init makes a lease of the holds it has in le.one or le.holds.
+func (le *Lease) init(l *Locks, ctx context.Context, near *leaseCtx, r *request) {
+	le.locks, le.template = l, r.template
+	if le.holds == nil {
+		le.holds = le.one[:]
+	}
+	le.ctx.parent, le.ctx.lease, le.ctx.outer = ctx, le, near
+}
+
+// begin puts a hold on a grant.
+func (l *Locks) begin(ctx context.Context, h *hold, g *grant, r *request) {
+	now := leaseclock.Now()
+	h.g, h.refs, h.started, h.template = g, 1, now, r.template
+	if g.reserved > 0 {
+		h.token, h.minted = g.token+int64(g.passes), true
+	}
+	if r.maxHold > 0 {
+		h.limit.Lease, h.limit.Fixed, h.limit.Ref = r.maxHold, true, h
+		h.limit.Deadline.Set(now.Add(r.maxHold))
+		l.dog.AddUntil(&h.limit, now)
+	}
+	g.hold.Store(h)
+	if g.lost.Load() {
+		h.lose(lostError{g.key(), "lost while it was handed over"})
+	}
+	if l.observer != nil {
+		kind := EventAcquired
+		if g.passes > 0 {
+			kind = EventHandedOver
+		}
+		l.observe(ctx, kind, r.template, g.key(), now.Sub(r.start), nil)
+	}
+}
+
+// find looks for a hold on the key among the leases that the context carries, and enters it.
+func (c *leaseCtx) find(store Store, full string, now leaseclock.Reading) *hold {
+	for ; c != nil; c = c.outer {
+		if c.lease.released.Load() {
+			continue
+		}
+		for _, h := range c.lease.holds {
+			if h.g.full == full && h.g.locks.store == store && h.enter(now) {
+				return h
+			}
+		}
+	}
+	return nil
+}
+
+// acquireMany takes several locks, all or none. The order is that of the keys, for everybody, so that two callers never
+// wait for each other: whoever waits for a key holds only keys that come before it.
+func (l *Locks) acquireMany(ctx context.Context, keys []string, r *request) (*Lease, error) {
+	if ctx.Err() != nil {
+		return nil, storeError{OpAcquire, keys[0][len(l.prefix):], context.Cause(ctx)}
+	}
+	le := &Lease{holds: make([]*hold, 0, len(keys))}
+	near := carried(ctx)
+	fresh := make([]string, 0, len(keys))
+	for _, key := range keys {
+		if h := near.find(l.store, key, r.start); h != nil {
+			le.holds = append(le.holds, h)
+		} else {
+			fresh = append(fresh, key)
+		}
+	}
+	grants, err := l.takeMany(ctx, fresh, r)
+	if err == nil {
+		for _, g := range grants {
+			h := &hold{}
+			l.begin(ctx, h, g, r)
+			le.holds = append(le.holds, h)
+		}
+		slices.SortFunc(le.holds, func(a, b *hold) int { return strings.Compare(a.g.full, b.g.full) })
+	}
+	if len(le.holds) > 0 {
+		le.init(l, ctx, near, r)
+	}
+	if err != nil {
+		if len(le.holds) > 0 {
+			_, _ = le.release(ctx) // leaves what was re-entered
+		}
+		return nil, err
+	}
+	return le, nil
+}
+
+// takeGood takes one key and makes sure that it is worth having: the answer may have come after the caller, or the
+// lease, had ended.
+func (l *Locks) takeGood(ctx context.Context, full string, r *request) (*grant, error) {
+	for {
+		g, err := l.take(ctx, full, r)
+		if err != nil {
+			return nil, err
+		}
+		now := leaseclock.Now()
+		if ctx.Err() == nil && !g.lost.Load() && !g.item.Deadline.Passed(now) {
+			return g, nil
+		}
+		_ = l.giveBack(ctx, g)
+		if ctx.Err() != nil {
+			return nil, storeError{OpAcquire, g.key(), context.Cause(ctx)}
+		}
+		if r.left(now) == 0 {
+			return nil, storeError{OpAcquire, g.key(), errTooLate}
+		}
+	}
+}
+
+// takeMany tries all keys at once, and if that fails and the caller waits, one after the other.
+func (l *Locks) takeMany(ctx context.Context, keys []string, r *request) ([]*grant, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	if l.caps.ManyKeys && len(keys) > 1 {
+		grants, err := l.takeAtOnce(ctx, keys, r)
+		if err == nil || r.wait == 0 || ctx.Err() != nil {
+			return grants, err
+		}
+	}
+	grants := make([]*grant, 0, len(keys))
+	for _, key := range keys {
+		g, err := l.takeGood(ctx, key, r)
+		if err != nil {
+			for _, g := range slices.Backward(grants) {
+				_ = l.giveBack(ctx, g)
+			}
+			return nil, err
+		}
+		grants = append(grants, g)
+	}
+	return grants, nil
+}
+
+// takeAtOnce takes all keys with one request, without waiting for any.
+func (l *Locks) takeAtOnce(ctx context.Context, keys []string, r *request) ([]*grant, error) {
+	owner := l.newOwner()
+	grants := make([]*grant, 0, len(keys))
+	leave := func() {
+		for _, g := range grants {
+			g.turn.Leave(nil)
+		}
+	}
+	for _, key := range keys {
+		t, present := l.turns.TryEnter(key)
+		if t == nil {
+			leave()
+			now := leaseclock.Now()
+			return nil, r.busy(key[len(l.prefix):], now, present.remaining(now), nil)
+		}
+		g := l.newGrant(key, t, r)
+		g.owner = owner
+		grants = append(grants, g)
+	}
+	sent := leaseclock.Now()
+	op := l.ask(ctx, Op{Kind: OpAcquire, Key: keys[0], More: keys[1:], Owner: owner, Lease: r.lease})
+	if op.Err != nil {
+		for _, g := range grants {
+			l.undo.add(g, sent, true)
+		}
+		leave()
+		return nil, storeError{OpAcquire, keys[0][len(l.prefix):], op.Err}
+	}
+	if !op.OK {
+		leave()
+		return nil, r.busy(op.Busy[min(len(l.prefix), len(op.Busy)):], leaseclock.Now(), op.Remaining, nil)
+	}
+	for _, g := range grants {
+		l.own(g, r, sent)
+	}
+	return grants, nil
+}
+
+// remaining is how long the present holder's lease lasts, as far as this process knows; 0 if it does not.
+func (g *grant) remaining(now leaseclock.Reading) time.Duration {
+	if g == nil || !g.ours {
+		return 0
+	}
+	return max(g.item.Deadline.Left(now), 0)
+}

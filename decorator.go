@@ -1,0 +1,124 @@
+package latchkey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"unsafe"
+)
+
+// Decorator is a key template and options, not yet bound to a function. [Func] and its kin bind it. It is safe for
+// concurrent use and may be bound any number of times.
+type Decorator struct {
+	locks    *Locks
+	template string
+	config   decoratorConfig
+}
+
+// WithLock returns a decorator that runs functions under a lock. The lock's key is rendered from the arguments of each
+// call by the template: "order:#{param.id}"; see [CompileKey] for the language. An empty template means "#{fn}", one
+// lock for the function whatever its arguments.
+//
+// Mistakes in the template or the options show when the decorator is bound to a function, since only then the
+// argument types are known: [Func] panics, [TryFunc] returns the error.
+func (l *Locks) WithLock(template string, opts ...DecoratorOption) *Decorator {
+	d := &Decorator{locks: l, template: template}
+	d.config.hold = l.defaults
+	d.config.ctxVars = make(map[string]ctxVar)
+	for name, v := range l.ctxVars {
+		d.config.ctxVars[name] = v
+	}
+	for i, o := range opts {
+		if isNil(o) {
+			d.config.errs = append(d.config.errs, fmt.Errorf("latchkey: WithLock: option %d is nil; leave it out", i+1))
+			continue
+		}
+		o.applyDecorator(&d.config)
+	}
+	return d
+}
+
+// bound is a decorator that knows the types of the arguments.
+type bound struct {
+	locks   *Locks
+	key     *KeyExpr
+	when    *condExpr // nil: always
+	request request
+	// inPlace: the key is read from the arguments where they are. Otherwise methods of the arguments may be called,
+	// which may keep them, so they have to be on the heap.
+	inPlace bool
+}
+
+// bind compiles the decorator for a function with these arguments.
+func (d *Decorator) bind(fn any, args []reflect.Type) (*bound, error) {
+	if d == nil {
+		return nil, errors.New("latchkey: the decorator is nil; make one with locks.WithLock(template)")
+	}
+	if isNil(fn) {
+		return nil, errors.New("latchkey: the function to wrap is nil")
+	}
+	errs := append(d.config.errs, d.config.hold.check(d.locks.caps)...)
+	vars, err := d.vars(args)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	env := keyEnv{vars: vars, ctxVars: d.config.ctxVars, maxKeys: d.config.maxKeys, fnName: d.config.name}
+	if env.fnName == "" {
+		env.fnName, env.fnErr = funcName(fn)
+	}
+	env.namespace = d.locks.prefix
+	if d.config.prefix != "" {
+		env.prefix = d.config.prefix + ":"
+	}
+	b := &bound{locks: d.locks, request: request{holdConfig: d.config.hold, template: d.template}}
+	if b.key, err = compileKey(d.template, env); err != nil {
+		return nil, err
+	}
+	if d.config.when != "" {
+		if b.when, err = compileCond(d.config.when, env); err != nil {
+			return nil, err
+		}
+	}
+	b.inPlace = b.key.direct && b.when == nil
+	return b, nil
+}
+
+// vars names the arguments.
+func (d *Decorator) vars(args []reflect.Type) ([]KeyVar, error) {
+	names := d.config.params
+	switch {
+	case names == nil && len(args) == 1:
+		names = []string{"param"}
+	case names == nil:
+		// Unnamed arguments can't be used; a template that names one is told about Params.
+		return nil, nil
+	case len(names) != len(args):
+		return nil, fmt.Errorf("latchkey: Params names %d arguments, but the function has %d after its context", len(names), len(args))
+	}
+	vars := make([]KeyVar, len(args))
+	for i, t := range args {
+		vars[i] = KeyVar{name: names[i], typ: t}
+	}
+	return vars, nil
+}
+
+// enter acquires the lock for a call with the arguments at args. It returns nil without an error if the call is to run
+// without a lock.
+func (b *bound) enter(ctx context.Context, args []unsafe.Pointer) (*Lease, error) {
+	if b.when != nil {
+		locked, err := b.when.eval(ctx, args)
+		if err != nil || !locked {
+			return nil, err
+		}
+	}
+	key, many, err := b.key.render(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	r := b.request
+	return b.locks.acquire(ctx, key, many, &r)
+}

@@ -1,0 +1,148 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/latchkey-go/latchkey"
+)
+
+// command is the Redis command for one operation.
+type command struct {
+	*redis.Cmd
+	op     *latchkey.Op
+	script *script // nil: not a script
+}
+
+// NoRetry keeps the client from sending the command again by itself: a second SET NX would be refused by the first.
+func (c *command) NoRetry() bool { return true }
+
+func queueKey(key string) string   { return "{" + key + "}:q" }
+func counterKey(key string) string { return "{" + key + "}:t" }
+
+func (s *Store) command(ctx context.Context, op *latchkey.Op) *command {
+	ms := op.Lease.Milliseconds()
+	switch {
+	case op.Kind == latchkey.OpAcquire && op.Fast && op.Tokens == 0 && op.Prev == "" && len(op.More) == 0:
+		return &command{redis.NewCmd(ctx, "set", op.Key, op.Owner, "nx", "px", ms), op, nil}
+	case op.Kind == latchkey.OpAcquire && len(op.More) > 0:
+		args := []any{"evalsha", acquireManyScript.sha, 1 + len(op.More), op.Key}
+		for _, key := range op.More {
+			args = append(args, key)
+		}
+		args = append(args, op.Owner, ms, latchkey.OwnerPrefix)
+		return &command{redis.NewCmd(ctx, args...), op, &acquireManyScript}
+	case op.Kind == latchkey.OpAcquire:
+		channel := ""
+		if op.Queue {
+			channel = s.channel
+		}
+		return &command{redis.NewCmd(ctx, "evalsha", acquireScript.sha, 3, op.Key, queueKey(op.Key), counterKey(op.Key),
+			op.Owner, ms, op.Prev, channel, op.Grant.Milliseconds(), op.Tokens, latchkey.OwnerPrefix), op, &acquireScript}
+	case op.Kind == latchkey.OpRenew:
+		return &command{redis.NewCmd(ctx, "evalsha", renewScript.sha, 1, op.Key, op.Owner, ms), op, &renewScript}
+	case op.Kind == latchkey.OpRelease && op.Leave:
+		return &command{redis.NewCmd(ctx, "evalsha", leaveScript.sha, 2, op.Key, queueKey(op.Key),
+			op.Owner, s.channel, op.Grant.Milliseconds()), op, &leaveScript}
+	case op.Kind == latchkey.OpRelease:
+		return &command{redis.NewCmd(ctx, "evalsha", releaseScript.sha, 2, op.Key, queueKey(op.Key), op.Owner), op, &releaseScript}
+	case op.Kind == latchkey.OpToken:
+		return &command{redis.NewCmd(ctx, "evalsha", tokenScript.sha, 2, op.Key, counterKey(op.Key), op.Owner, op.Tokens), op, &tokenScript}
+	}
+	panic(fmt.Sprintf("redisstore: unknown operation %d", op.Kind))
+}
+
+// withSource returns the same command with the script itself instead of its name.
+func (c *command) withSource(ctx context.Context) *command {
+	args := c.Args()
+	args[0], args[1] = "eval", c.script.source
+	return &command{redis.NewCmd(ctx, args...), c.op, c.script}
+}
+
+// answer turns the reply into the operation's answer.
+func (c *command) answer() {
+	op := c.op
+	reply, err := c.Result()
+	switch {
+	case errors.Is(err, redis.Nil): // SET NX of a key that exists
+		op.Busy = op.Key
+		return
+	case err != nil:
+		op.Err, op.Final = err, final(err)
+		return
+	}
+	switch v := reply.(type) {
+	case string: // OK of SET
+		op.OK = true
+	case int64:
+		op.OK = v == 1
+	case []any:
+		op.OK = number(v, 0) == 1
+		switch {
+		case op.OK && op.Tokens > 0:
+			op.Token = number(v, 1) - op.Tokens + 1
+		case !op.OK && op.Kind == latchkey.OpAcquire:
+			c.refused(v)
+		}
+	default:
+		op.Err, op.Final = fmt.Errorf("redisstore: unexpected reply %T", reply), true
+	}
+}
+
+func (c *command) refused(v []any) {
+	op := c.op
+	op.Remaining = max(time.Duration(number(v, 1))*time.Millisecond, 0)
+	op.Foreign = number(v, 2) == 1
+	if len(op.More) == 0 {
+		op.Busy, op.Ticket = op.Key, number(v, 3)
+		return
+	}
+	if i := int(number(v, 3)); i > 1 && i-2 < len(op.More) {
+		op.Busy = op.More[i-2]
+	} else {
+		op.Busy = op.Key
+	}
+}
+
+// number returns an element of a reply, which scripts give as integer or, to be exact, as text.
+func number(v []any, i int) int64 {
+	if i >= len(v) {
+		return 0
+	}
+	switch n := v[i].(type) {
+	case int64:
+		return n
+	case string:
+		return parse(n)
+	}
+	return 0
+}
+
+// parse reads an integer that a server may have formatted as a floating-point number.
+func parse(text string) int64 {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	f, _ := strconv.ParseFloat(text, 64)
+	return int64(f)
+}
+
+// final reports whether the server would answer the same error again: it answered at all, and did not say that it is
+// only in a bad moment.
+func final(err error) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	for _, passing := range []string{"LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "NOREPLICAS", "OOM", "MISCONF", "ERR max number of clients"} {
+		if redis.HasErrorPrefix(err, passing) {
+			return false
+		}
+	}
+	return true
+}

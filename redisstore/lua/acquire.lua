@@ -1,0 +1,33 @@
+-- Takes a lock if it is free or the owner's already. If not, gives the owner a place in the queue, if it wants one.
+--   KEYS  lock, queue, counter
+--   ARGV  owner, lease ms, previous owner or '', channel ('' = no place), grant ms, tokens, prefix of our owners
+-- Returns {1, last token} or {0, ms left, foreign, ticket}.
+local owner = ARGV[1]
+local place = ARGV[4] ~= '' and (ARGV[4] .. ' ' .. owner .. ' ' .. ARGV[5])
+local holder = redis.call('GET', KEYS[1])
+if holder and holder == ARGV[3] then
+  holder = pass(KEYS[1], KEYS[2])
+end
+if not holder or holder == owner then
+  redis.call('SET', KEYS[1], owner, 'PX', ARGV[2])
+  if place then
+    redis.call('ZREM', KEYS[2], place)
+  end
+  if ARGV[6] ~= '0' then
+    return {1, mint(KEYS[3], ARGV[6])}
+  end
+  return {1, '0'}
+end
+local ticket = '0'
+if place then
+  ticket = redis.call('ZSCORE', KEYS[2], place)
+  if not ticket then
+    local time = redis.call('TIME')
+    ticket = string.format('%.0f', time[1] * 1000000 + time[2])
+    redis.call('ZADD', KEYS[2], ticket, place)
+  end
+  -- Live waiters ask again long before this; a queue of dead ones goes away.
+  redis.call('PEXPIRE', KEYS[2], 10000)
+end
+local foreign = string.sub(holder, 1, #ARGV[7]) == ARGV[7] and 0 or 1
+return {0, redis.call('PTTL', KEYS[1]), foreign, ticket}

@@ -1,0 +1,103 @@
+// Package redisstore keeps locks in one Redis or Valkey server, through a go-redis client.
+//
+// A lock is a plain string key whose value is its owner, always with an expiry, so that SET NX of any other program is
+// refused while it is held. Beside it, in the same hash slot, there may be "{key}:q", the processes that queue for the
+// lock, and "{key}:t", a counter of fencing tokens; both go away by themselves.
+//
+// Taking a free lock is one SET NX PX, letting it go one script. A process that waits has one place in the queue per
+// key; the release hands the lock to the first in the queue and tells it over one subscription that all waiters of a
+// store share, on a channel named "latchkey:wake:" and a random text. The server must be Redis 5 or later.
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/latchkey-go/latchkey"
+)
+
+// Store is a [latchkey.Store] in Redis. It is safe for concurrent use. Create it with [New].
+type Store struct {
+	client  redis.UniversalClient
+	channel string
+
+	mu        sync.Mutex
+	listeners map[*listener]struct{}
+	sub       *subscription // nil while nobody listens
+}
+
+var _ latchkey.Store = (*Store)(nil)
+
+// New returns a store that uses the client. The client stays the caller's, to configure and to close; its own retries
+// are not used for locks, since a lock command that is sent twice can be refused by its own effect.
+//
+// New panics if the client is nil, or a [redis.Ring], which may move a key to another server while it is locked.
+func New(client redis.UniversalClient) *Store {
+	switch c := client.(type) {
+	case nil:
+		panic("redisstore: New: the client is nil; pass redis.NewClient(...)")
+	case *redis.Client:
+		if c == nil {
+			panic("redisstore: New: the client is nil; pass redis.NewClient(...)")
+		}
+	case *redis.Ring:
+		panic("redisstore: New: a redis.Ring moves keys to another server when one is down, locked or not; use a redis.Client, a failover client or a redis.ClusterClient")
+	}
+	return &Store{
+		client:    client,
+		channel:   fmt.Sprintf("latchkey:wake:%s", rand.Text()),
+		listeners: make(map[*listener]struct{}),
+	}
+}
+
+// Capabilities implements [latchkey.Store].
+func (s *Store) Capabilities() latchkey.Capabilities {
+	_, cluster := s.client.(*redis.ClusterClient)
+	return latchkey.Capabilities{Push: true, Tokens: true, ManyKeys: !cluster}
+}
+
+// Do implements [latchkey.Store]: one command or one pipeline.
+func (s *Store) Do(ctx context.Context, ops []*latchkey.Op) {
+	s.awaitSubscription(ctx, ops)
+	cmds := make([]*command, 0, len(ops))
+	for _, op := range ops {
+		op.Reset()
+		if op.Ctx != nil && op.Ctx.Err() != nil {
+			op.Err = context.Cause(op.Ctx)
+			continue
+		}
+		cmds = append(cmds, s.command(ctx, op))
+	}
+	s.send(ctx, cmds)
+	// A server that was restarted, or whose scripts were flushed, has to be told the scripts again.
+	unknown := cmds[:0]
+	for _, c := range cmds {
+		if c.script != nil && redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
+			unknown = append(unknown, c.withSource(ctx))
+		} else {
+			c.answer()
+		}
+	}
+	s.send(ctx, unknown)
+	for _, c := range unknown {
+		c.answer()
+	}
+}
+
+func (s *Store) send(ctx context.Context, cmds []*command) {
+	switch len(cmds) {
+	case 0:
+	case 1:
+		_ = s.client.Process(ctx, cmds[0]) // the command has the error
+	default:
+		pipe := s.client.Pipeline()
+		for _, c := range cmds {
+			_ = pipe.Process(ctx, c) // only queues
+		}
+		_, _ = pipe.Exec(ctx) // each command has its own error
+	}
+}

@@ -1,0 +1,143 @@
+package latchkey
+
+import (
+	"context"
+	"time"
+)
+
+// Store is where locks live. The stores of this module are memstore (one process), redisstore (many processes);
+// package locktest's conformance suite says what an implementation has to do.
+//
+// A store only answers: waiting, queueing within the process, renewing, re-entrancy and hand-over are done once,
+// in [Locks]. Implementations must be safe for concurrent use.
+type Store interface {
+	// Capabilities says what the store can do. The answer never changes.
+	Capabilities() Capabilities
+
+	// Do carries out a batch of operations, fills in each one's answer and returns when all have one. Operations
+	// of one batch are independent of each other: one may fail while others succeed. Do makes each operation
+	// once; whoever wants it repeated asks again.
+	//
+	// The deadline of ctx bounds the batch. Each Op has a context of its own: an operation whose context has ended
+	// before it was sent is answered with that context's error.
+	Do(ctx context.Context, ops []*Op)
+
+	// Listen calls heard for every Push that is meant for this store's waiters, until stop is called. Calls may come
+	// from several goroutines at once; heard returns quickly. A store without the Push capability never calls it.
+	Listen(heard func(Push)) (stop func())
+}
+
+// Capabilities is what a store states about itself.
+type Capabilities struct {
+	// Push: a release hands the lock to the first in the store's queue and tells it so through Listen. Without
+	// it waiters poll.
+	Push bool
+	// Tokens: the store mints fencing tokens.
+	Tokens bool
+	// ManyKeys: an acquire may name several keys, all or nothing.
+	ManyKeys bool
+	// Instant: Do answers from memory and never blocks. It is then called straight from the caller's goroutine,
+	// one operation at a time.
+	Instant bool
+}
+
+// OpKind says what an operation does.
+type OpKind uint8
+
+// The operations of a [Store].
+const (
+	// OpAcquire takes Key for Owner if it is free, or is Owner's already. It never waits.
+	OpAcquire OpKind = iota + 1
+	// OpRenew gives Key a new lease, counted from now, if it is Owner's.
+	OpRenew
+	// OpRelease lets Key go if it is Owner's.
+	OpRelease
+	// OpToken mints a fencing token for Key if it is Owner's.
+	OpToken
+)
+
+// String returns the verb: "acquire", "renew", "release" or "mint a token for".
+func (k OpKind) String() string {
+	switch k {
+	case OpAcquire:
+		return "acquire"
+	case OpRenew:
+		return "renew"
+	case OpRelease:
+		return "release"
+	case OpToken:
+		return "mint a token for"
+	}
+	return "do an unknown operation on"
+}
+
+// Op is one operation and its answer. The caller of [Store.Do] fills in the question and owns the Op again when Do
+// returns.
+type Op struct {
+	// Kind is what to do.
+	Kind OpKind
+	// Ctx is the context of the one who asks; nil means [context.Background].
+	Ctx context.Context
+	// Key is the full key, namespace included.
+	Key string
+	// More are further keys of an OpAcquire: all are taken, or none. Only for stores with the ManyKeys capability,
+	// and never together with Queue, Prev or Tokens.
+	More []string
+	// Owner is who asks: a random text that nobody else knows, without spaces.
+	Owner string
+	// Lease is how long the hold lives unless it is renewed (OpAcquire, OpRenew). At least a millisecond.
+	Lease time.Duration
+	// Prev is an owner who lets go in favour of this OpAcquire: if Key is Prev's, the first in the queue gets it,
+	// and Owner does if the queue is empty.
+	Prev string
+	// Fast marks an OpAcquire by an owner that has not asked before and expects the key to be free: the store may
+	// use its cheapest test and refuse without details.
+	Fast bool
+	// Queue makes a refused OpAcquire a place in the store's queue, kept while the same owner asks again from time
+	// to time. When the lock is let go the first in the queue gets it, for the time Grant, and is told by a Push.
+	Queue bool
+	// Grant is how long a lock handed to a waiter lives until the waiter asks again. It is the same in all operations
+	// of one owner that have Queue or Leave.
+	Grant time.Duration
+	// Leave makes an OpRelease give up Owner's place in the queue as well.
+	Leave bool
+	// Tokens is how many successive fencing tokens to reserve (OpAcquire, OpToken); 0 reserves none.
+	Tokens int64
+
+	// Err is why the operation has no answer. Its effect is then unknown.
+	Err error
+	// Final: asking again would meet the same Err (a wrong password, a key of another type).
+	Final bool
+	// OK: the key is the owner's (OpAcquire, OpRenew, OpToken), or was and has been let go (OpRelease).
+	OK bool
+	// Busy is, for a refused OpAcquire, the key that was taken: Key or one of More.
+	Busy string
+	// Remaining is, for a refused OpAcquire, how long the present hold will last if nobody renews it. 0 means
+	// that it is not known.
+	Remaining time.Duration
+	// Foreign: the present holder is no latchkey process and will not wake anybody.
+	Foreign bool
+	// Ticket is, for a refused OpAcquire with Queue, the place in the queue: the same as long as the place is kept,
+	// another one each time the owner has to join anew.
+	Ticket int64
+	// Token is the first of the fencing tokens that were reserved.
+	Token int64
+}
+
+// Reset clears the answer, so that the operation can be asked again.
+func (o *Op) Reset() {
+	o.Err, o.Final, o.OK, o.Busy, o.Remaining, o.Foreign, o.Ticket, o.Token = nil, false, false, "", 0, false, 0, 0
+}
+
+// OwnerPrefix begins every owner that [Locks] makes: a store tells by it whether a holder is a latchkey process, which
+// wakes those who queue, or some other library's.
+const OwnerPrefix = "lk:"
+
+// Push is news from the store.
+type Push struct {
+	// Owner has been granted the lock it queued for with this Ticket. Empty in a Push that is about the connection.
+	Owner  string
+	Ticket int64
+	// Broken: the connection that carries pushes was lost; some may be missing.
+	Broken bool
+}

@@ -1,0 +1,106 @@
+package latchkey
+
+import (
+	"sync"
+	"time"
+
+	"github.com/latchkey-go/latchkey/internal/leaseclock"
+)
+
+// undoer takes back what may be left of claims that were given up. A request that got no answer may still be on its
+// way, and a copy that arrives after the release would lock the key for a whole lease with nobody to let it go. So
+// the owner-checked release is repeated until that lease would have ended.
+type undoer struct {
+	l *Locks
+
+	mu   sync.Mutex
+	todo []*undoing
+	busy bool // somebody runs, or a timer will
+}
+
+type undoing struct {
+	full, owner string
+	grant       time.Duration
+	until       leaseclock.Reading
+	unsure      bool
+	next        leaseclock.Reading
+	pause       time.Duration
+}
+
+const (
+	firstUndoPause = 20 * time.Millisecond
+	maxUndoPause   = time.Second
+)
+
+// add takes back g, last asked for at sent, in the background. If no request of its is unsure, one confirmed release
+// is enough.
+func (u *undoer) add(g *grant, sent leaseclock.Reading, unsure bool) {
+	until := sent.Add(max(g.item.Lease, grantFor))
+	u.mu.Lock()
+	u.todo = append(u.todo, &undoing{full: g.full, owner: g.owner, grant: g.grant, until: until, unsure: unsure, next: leaseclock.Now(), pause: firstUndoPause})
+	start := !u.busy
+	u.busy = true
+	u.mu.Unlock()
+	if start {
+		go u.run()
+	}
+}
+
+// run sends what is due and sets the timer for what is left.
+func (u *undoer) run() {
+	for {
+		due := u.due()
+		if due == nil {
+			return
+		}
+		ops := make([]Op, len(due))
+		for i, d := range due {
+			ops[i] = Op{Kind: OpRelease, Key: d.full, Owner: d.owner, Leave: true, Grant: d.grant}
+		}
+		u.done(due, u.l.askAll(ops, u.l.opTimeout))
+	}
+}
+
+// due takes what is due; if nothing is, it arranges to be called again and returns nil.
+func (u *undoer) due() []*undoing {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := leaseclock.Now()
+	var due, rest []*undoing
+	next := time.Duration(-1)
+	for _, d := range u.todo {
+		wait := -now.Sub(d.next)
+		if wait <= 0 {
+			due = append(due, d)
+			continue
+		}
+		rest = append(rest, d)
+		if next < 0 || wait < next {
+			next = wait
+		}
+	}
+	u.todo = rest
+	if due != nil {
+		return due
+	}
+	if len(rest) == 0 {
+		u.busy = false
+	} else {
+		time.AfterFunc(next, u.run)
+	}
+	return nil
+}
+
+func (u *undoer) done(due []*undoing, ops []Op) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := leaseclock.Now()
+	for i, d := range due {
+		if ops[i].Err == nil && !d.unsure || now.Sub(d.until) >= 0 {
+			continue
+		}
+		d.next = now.Add(d.pause)
+		d.pause = min(d.pause*2, maxUndoPause)
+		u.todo = append(u.todo, d)
+	}
+}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/latchkey-go/latchkey/internal/leaseclock"
+	"github.com/latchkey-go/latchkey/internal/watchdog"
 )
 
 var (
@@ -19,12 +19,12 @@ var (
 type request struct {
 	holdConfig
 	template string
-	start    leaseclock.Reading
+	start    watchdog.Reading
 	waits    bool // the observer has heard that it waits
 }
 
 // left is how much of the wait is left; negative if it has no end.
-func (r *request) left(now leaseclock.Reading) time.Duration {
+func (r *request) left(now watchdog.Reading) time.Duration {
 	if r.wait == forever {
 		return forever
 	}
@@ -40,7 +40,7 @@ func (r *request) waiting(ctx context.Context, l *Locks, full string) {
 }
 
 // busy makes the error for a lock that somebody else holds.
-func (r *request) busy(key string, now leaseclock.Reading, retryAfter time.Duration, cause error) error {
+func (r *request) busy(key string, now watchdog.Reading, retryAfter time.Duration, cause error) error {
 	e := &BusyError{Key: key, RetryAfter: max(retryAfter, 0), Cause: cause}
 	if r.wait != 0 {
 		e.Waited = now.Sub(r.start)
@@ -50,7 +50,7 @@ func (r *request) busy(key string, now leaseclock.Reading, retryAfter time.Durat
 
 // acquire takes one lock or several. many, if not empty, is deduplicated and sorted, with namespace, like full.
 func (l *Locks) acquire(ctx context.Context, full string, many []string, r *request) (*Lease, error) {
-	r.start = leaseclock.Now()
+	r.start = watchdog.Now()
 	if len(many) > 0 {
 		full = many[0]
 	}
@@ -60,7 +60,7 @@ func (l *Locks) acquire(ctx context.Context, full string, many []string, r *requ
 		lease, err = l.acquireAny(ctx, full, many, r)
 	}
 	if err != nil {
-		l.observe(ctx, EventRefused, r.template, full[len(l.prefix):], leaseclock.Now().Sub(r.start), err)
+		l.observe(ctx, EventRefused, r.template, full[len(l.prefix):], watchdog.Now().Sub(r.start), err)
 	}
 	return lease, err
 }
@@ -103,7 +103,7 @@ func (le *Lease) init(l *Locks, ctx context.Context, near *leaseCtx, r *request)
 
 // begin puts a hold on a grant.
 func (l *Locks) begin(ctx context.Context, h *hold, g *grant, r *request) {
-	now := leaseclock.Now()
+	now := watchdog.Now()
 	h.g, h.refs, h.started, h.template = g, 1, now, r.template
 	if g.reserved > 0 {
 		h.token, h.minted = g.token+int64(g.passes), true
@@ -127,7 +127,7 @@ func (l *Locks) begin(ctx context.Context, h *hold, g *grant, r *request) {
 }
 
 // find looks for a hold on the key among the leases that the context carries, and enters it.
-func (c *leaseCtx) find(store Store, full string, now leaseclock.Reading) *hold {
+func (c *leaseCtx) find(store Store, full string, now watchdog.Reading) *hold {
 	for ; c != nil; c = c.outer {
 		if c.lease.released.Load() {
 			continue
@@ -186,7 +186,7 @@ func (l *Locks) takeGood(ctx context.Context, full string, r *request) (*grant, 
 		if err != nil {
 			return nil, err
 		}
-		now := leaseclock.Now()
+		now := watchdog.Now()
 		if ctx.Err() == nil && !g.lost.Load() && !g.item.Deadline.Passed(now) {
 			return g, nil
 		}
@@ -238,14 +238,14 @@ func (l *Locks) takeAtOnce(ctx context.Context, keys []string, r *request) ([]*g
 		t, present := l.turns.TryEnter(key)
 		if t == nil {
 			leave()
-			now := leaseclock.Now()
+			now := watchdog.Now()
 			return nil, r.busy(key[len(l.prefix):], now, present.remaining(now), nil)
 		}
 		g := l.newGrant(key, t, r)
 		g.owner = owner
 		grants = append(grants, g)
 	}
-	sent := leaseclock.Now()
+	sent := watchdog.Now()
 	op := l.ask(ctx, Op{Kind: OpAcquire, Key: keys[0], More: keys[1:], Owner: owner, Lease: r.lease})
 	if op.Err != nil {
 		for _, g := range grants {
@@ -256,7 +256,7 @@ func (l *Locks) takeAtOnce(ctx context.Context, keys []string, r *request) ([]*g
 	}
 	if !op.OK {
 		leave()
-		return nil, r.busy(op.Busy[min(len(l.prefix), len(op.Busy)):], leaseclock.Now(), op.Remaining, nil)
+		return nil, r.busy(op.Busy[min(len(l.prefix), len(op.Busy)):], watchdog.Now(), op.Remaining, nil)
 	}
 	for _, g := range grants {
 		l.own(g, r, sent)
@@ -265,7 +265,7 @@ func (l *Locks) takeAtOnce(ctx context.Context, keys []string, r *request) ([]*g
 }
 
 // remaining is how long the present holder's lease lasts, as far as this process knows; 0 if it does not.
-func (g *grant) remaining(now leaseclock.Reading) time.Duration {
+func (g *grant) remaining(now watchdog.Reading) time.Duration {
 	if g == nil || !g.ours {
 		return 0
 	}

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/latchkey-go/latchkey/internal/leaseclock"
+	"github.com/latchkey-go/latchkey/internal/watchdog"
 )
 
 const (
@@ -27,7 +27,7 @@ func (l *Locks) take(ctx context.Context, full string, r *request) (*grant, erro
 	if r.wait == 0 {
 		var present *grant
 		if t, present = l.turns.TryEnter(full); t == nil {
-			now := leaseclock.Now()
+			now := watchdog.Now()
 			return nil, r.busy(full[len(l.prefix):], now, present.remaining(now), nil)
 		}
 	} else {
@@ -40,7 +40,7 @@ func (l *Locks) take(ctx context.Context, full string, r *request) (*grant, erro
 			t, baton = l.turns.Enter(ctx, full, r.left(r.start))
 		}
 		if t == nil {
-			return nil, r.busy(full[len(l.prefix):], leaseclock.Now(), 0, context.Cause(ctx))
+			return nil, r.busy(full[len(l.prefix):], watchdog.Now(), 0, context.Cause(ctx))
 		}
 	}
 	switch {
@@ -49,8 +49,8 @@ func (l *Locks) take(ctx context.Context, full string, r *request) (*grant, erro
 	case baton == nil:
 	case ctx.Err() != nil:
 		l.passOn(ctx, baton)
-		return nil, r.busy(full[len(l.prefix):], leaseclock.Now(), 0, context.Cause(ctx))
-	case baton.passable(&r.holdConfig, leaseclock.Now()):
+		return nil, r.busy(full[len(l.prefix):], watchdog.Now(), 0, context.Cause(ctx))
+	case baton.passable(&r.holdConfig, watchdog.Now()):
 		baton.passes++
 		return baton, nil
 	}
@@ -64,7 +64,7 @@ func (l *Locks) newGrant(full string, t *turn, r *request) *grant {
 }
 
 // own notes that the store gave the lock, as asked for at sent.
-func (l *Locks) own(g *grant, r *request, sent leaseclock.Reading) {
+func (l *Locks) own(g *grant, r *request, sent watchdog.Reading) {
 	g.ours, g.pending, g.since = true, false, sent
 	l.dog.Add(&g.item, sent)
 	g.turn.Show(g)
@@ -77,7 +77,7 @@ func (l *Locks) try(ctx context.Context, t *turn, full string, r *request) (*gra
 	fast := r.reserve() == 0
 	pause := firstRetry
 	for {
-		sent := leaseclock.Now()
+		sent := watchdog.Now()
 		op := l.ask(ctx, Op{Kind: OpAcquire, Key: full, Owner: g.owner, Lease: r.lease, Fast: fast, Tokens: r.reserve()})
 		switch {
 		case op.OK:
@@ -89,10 +89,10 @@ func (l *Locks) try(ctx context.Context, t *turn, full string, r *request) (*gra
 			continue
 		case op.Err == nil:
 			l.abandon(g, sent)
-			return nil, r.busy(g.key(), leaseclock.Now(), op.Remaining, nil)
+			return nil, r.busy(g.key(), watchdog.Now(), op.Remaining, nil)
 		}
 		g.unsure, fast = true, false
-		if op.Final || ctx.Err() != nil || leaseclock.Now().Sub(r.start)+pause >= l.opTimeout || !sleep(ctx, pause) {
+		if op.Final || ctx.Err() != nil || watchdog.Now().Sub(r.start)+pause >= l.opTimeout || !sleep(ctx, pause) {
 			l.abandon(g, sent)
 			return nil, storeError{OpAcquire, g.key(), op.Err}
 		}
@@ -132,8 +132,8 @@ type contest struct {
 	fast bool
 	seen bool // somebody else held the lock
 
-	sent   leaseclock.Reading // when the last request left
-	failed leaseclock.Reading // when the store began to fail, zero if it answers
+	sent   watchdog.Reading // when the last request left
+	failed watchdog.Reading // when the store began to fail, zero if it answers
 	pause  time.Duration
 }
 
@@ -151,7 +151,7 @@ func (c *contest) run(ctx context.Context) (*grant, error) {
 	}
 	for {
 		op := c.ask(ctx)
-		now := leaseclock.Now()
+		now := watchdog.Now()
 		var pause time.Duration
 		switch {
 		case op.OK:
@@ -168,7 +168,7 @@ func (c *contest) run(ctx context.Context) (*grant, error) {
 			}
 			pause, c.pause = c.pause, c.pause*2
 		default:
-			c.seen, c.failed = true, leaseclock.Reading{}
+			c.seen, c.failed = true, watchdog.Reading{}
 			if c.fast {
 				c.fast = false
 				continue
@@ -192,7 +192,7 @@ func (c *contest) run(ctx context.Context) (*grant, error) {
 			}
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, c.giveUp(ctx, leaseclock.Now(), op)
+			return nil, c.giveUp(ctx, watchdog.Now(), op)
 		case <-timer.C:
 		}
 	}
@@ -209,7 +209,7 @@ func (c *contest) ask(ctx context.Context) Op {
 		}
 		op.Queue, op.Grant = true, g.grant
 	}
-	c.sent = leaseclock.Now()
+	c.sent = watchdog.Now()
 	op = l.ask(ctx, op)
 	switch {
 	case op.Err != nil:
@@ -230,7 +230,7 @@ func (c *contest) ask(ctx context.Context) Op {
 
 // giveUp ends the contest without the lock. The place in the store's queue goes to the next local waiter, or is
 // given up.
-func (c *contest) giveUp(ctx context.Context, now leaseclock.Reading, op Op) error {
+func (c *contest) giveUp(ctx context.Context, now watchdog.Reading, op Op) error {
 	l, g, r := c.l, c.g, c.r
 	err := error(nil)
 	cause := context.Cause(ctx)
@@ -247,7 +247,7 @@ func (c *contest) giveUp(ctx context.Context, now leaseclock.Reading, op Op) err
 }
 
 // abandon lets a claim go that is not a lock yet, as far as is known.
-func (l *Locks) abandon(g *grant, sent leaseclock.Reading) {
+func (l *Locks) abandon(g *grant, sent watchdog.Reading) {
 	if g.pending && !g.unsure && g.turn.Pass(g) {
 		return
 	}
@@ -274,7 +274,7 @@ func (l *Locks) passOn(ctx context.Context, g *grant) {
 // grant lives for grantFor: that bounds the local deadline from below. The full lease is asked for in the background.
 // A push with another ticket is late news of a grant that has run out.
 func (l *Locks) claim(g *grant, r *request, push Push) bool {
-	now := leaseclock.Now()
+	now := watchdog.Now()
 	end := g.queuedAt.Add(g.grant - g.grant/100)
 	if push.Owner == "" || push.Ticket != g.ticket || r.fixed || r.reserve() > 0 || -now.Sub(end) < g.grant/2 {
 		return false
@@ -315,7 +315,7 @@ func (r *request) reserve() int64 {
 func (l *Locks) giveBack(ctx context.Context, g *grant) error {
 	if g.lost.Load() {
 		l.dog.Remove(&g.item)
-		l.undo.add(g, leaseclock.Now(), false)
+		l.undo.add(g, watchdog.Now(), false)
 		g.turn.Leave(nil)
 		return nil
 	}
@@ -323,7 +323,7 @@ func (l *Locks) giveBack(ctx context.Context, g *grant) error {
 		return nil
 	}
 	l.dog.Remove(&g.item)
-	sent := leaseclock.Now()
+	sent := watchdog.Now()
 	op := l.ask(context.WithoutCancel(ctx), Op{Kind: OpRelease, Key: g.full, Owner: g.owner})
 	var err error
 	switch {

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/latchkey-go/latchkey/internal/leaseclock"
 	"github.com/latchkey-go/latchkey/internal/waitqueue"
 	"github.com/latchkey-go/latchkey/internal/watchdog"
 )
@@ -34,16 +33,16 @@ type grant struct {
 	ours bool
 	// pending: asked for and refused, with a place in the store's queue.
 	pending  bool
-	grant    time.Duration      // how long the lock lives if the store hands it over
-	queuedAt leaseclock.Reading // when the last refused request was sent
-	ticket   int64              // the place it had
+	grant    time.Duration    // how long the lock lives if the store hands it over
+	queuedAt watchdog.Reading // when the last refused request was sent
+	ticket   int64            // the place it had
 	wake     chan Push
 	// unsure: a request got no answer, so copies of it may still be on the way.
 	unsure bool
 
 	passes   int
-	since    leaseclock.Reading // when the store gave it
-	token    int64              // first of the reserved block, 0 if none
+	since    watchdog.Reading // when the store gave it
+	token    int64            // first of the reserved block, 0 if none
 	reserved int64
 	// private: something outside this process relies on the store's owner being this very hold.
 	private atomic.Bool
@@ -56,7 +55,7 @@ type grant struct {
 func (g *grant) key() string { return g.full[len(g.locks.prefix):] }
 
 // passable reports whether the next local caller can have the grant as it is.
-func (g *grant) passable(c *holdConfig, now leaseclock.Reading) bool {
+func (g *grant) passable(c *holdConfig, now watchdog.Reading) bool {
 	if !g.ours || g.lost.Load() || g.unsure || g.fixed || c.fixed || g.item.Lease != c.lease || g.private.Load() {
 		return false
 	}
@@ -83,7 +82,7 @@ func (g *grant) fail(how string) error {
 // hold is one caller's time with a grant, shared by all leases that re-enter it.
 type hold struct {
 	g        *grant
-	started  leaseclock.Reading
+	started  watchdog.Reading
 	template string
 	limit    watchdog.Item // MaxHold; unused if its Lease is 0
 
@@ -106,13 +105,13 @@ const (
 )
 
 // expired reports whether the clock alone says that the lease is over.
-func (h *hold) expired(now leaseclock.Reading) bool {
+func (h *hold) expired(now watchdog.Reading) bool {
 	return h.g.item.Deadline.Passed(now) || h.limit.Lease > 0 && h.limit.Deadline.Passed(now)
 }
 
 // expiry says which bound passed.
 func (h *hold) expiry() error {
-	if h.limit.Lease > 0 && h.limit.Deadline.Passed(leaseclock.Now()) {
+	if h.limit.Lease > 0 && h.limit.Deadline.Passed(watchdog.Now()) {
 		return lostError{h.g.key(), "held for longer than MaxHold allows"}
 	}
 	if h.g.fixed {
@@ -122,7 +121,7 @@ func (h *hold) expiry() error {
 }
 
 // live reports whether the hold is still good at now, and finds out if it is not.
-func (h *hold) live(now leaseclock.Reading) bool {
+func (h *hold) live(now watchdog.Reading) bool {
 	h.mu.Lock()
 	held := h.phase == phaseHeld
 	h.mu.Unlock()
@@ -134,7 +133,7 @@ func (h *hold) live(now leaseclock.Reading) bool {
 }
 
 // enter adds a lease to a hold that is still good.
-func (h *hold) enter(now leaseclock.Reading) bool {
+func (h *hold) enter(now watchdog.Reading) bool {
 	if !h.live(now) {
 		return false
 	}
@@ -149,7 +148,7 @@ func (h *hold) enter(now leaseclock.Reading) bool {
 
 // leave ends one lease. It returns whether it was the last one, which has to let the grant go, and the loss if the
 // hold was lost: the grant is gone then.
-func (h *hold) leave(c *leaseCtx, now leaseclock.Reading) (last bool, lost error) {
+func (h *hold) leave(c *leaseCtx, now watchdog.Reading) (last bool, lost error) {
 	h.live(now)
 	h.mu.Lock()
 	h.refs--
@@ -192,7 +191,7 @@ func (h *hold) lose(cause error) {
 	l.dog.Remove(&g.item)
 	l.dog.Remove(&h.limit)
 	g.turn.Leave(nil)
-	l.observe(backgroundCtx, EventLost, h.template, g.key(), leaseclock.Now().Sub(h.started), cause)
+	l.observe(backgroundCtx, EventLost, h.template, g.key(), watchdog.Now().Sub(h.started), cause)
 }
 
 // lostError says how a lease was lost. It matches [ErrLeaseLost].

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/latchkey-go/latchkey/internal/leaseclock"
+	"github.com/latchkey-go/latchkey/internal/watchdog"
 )
 
 // Lease is one granted hold of a lock, or of several that were taken together. Its methods are safe for concurrent
@@ -74,7 +74,7 @@ func (le *Lease) Token(ctx context.Context) (int64, error) {
 func (h *hold) mintToken(ctx context.Context) (int64, error) {
 	h.tokens.Lock()
 	defer h.tokens.Unlock()
-	if !h.live(leaseclock.Now()) {
+	if !h.live(watchdog.Now()) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if h.cause != nil {
@@ -107,7 +107,7 @@ func (le *Lease) release(ctx context.Context) (lost, failed error) {
 	if !le.released.CompareAndSwap(false, true) {
 		return nil, nil
 	}
-	now := leaseclock.Now()
+	now := watchdog.Now()
 	for i := len(le.holds) - 1; i >= 0; i-- {
 		h := le.holds[i]
 		last, gone := h.leave(&le.ctx, now)
@@ -136,7 +136,7 @@ func (le *Lease) finish(err *error) {
 }
 
 // letGo ends the caller's time with the grant: the next local caller gets it, or the store gets it back.
-func (h *hold) letGo(ctx context.Context, now leaseclock.Reading) error {
+func (h *hold) letGo(ctx context.Context, now watchdog.Reading) error {
 	l, g := h.g.locks, h.g
 	if h.limit.Lease > 0 {
 		l.dog.Remove(&h.limit)

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/latchkey-go/latchkey/internal/leaseclock"
+	"github.com/latchkey-go/latchkey/internal/watchdog"
 )
 
 var backgroundCtx = context.Background()
@@ -85,7 +85,7 @@ func (c *leaseCtx) good() bool {
 	if c.lease.released.Load() {
 		return false
 	}
-	now := leaseclock.Now()
+	now := watchdog.Now()
 	for _, h := range c.lease.holds {
 		if !h.live(now) {
 			return false

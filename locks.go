@@ -14,7 +14,6 @@ import (
 
 	"github.com/latchkey-go/latchkey/internal/batch"
 	"github.com/latchkey-go/latchkey/internal/keyenc"
-	"github.com/latchkey-go/latchkey/internal/leaseclock"
 	"github.com/latchkey-go/latchkey/internal/waitqueue"
 	"github.com/latchkey-go/latchkey/internal/watchdog"
 )
@@ -138,7 +137,7 @@ func (l *Locks) Acquire(ctx context.Context, key string, opts ...HoldOption) (*L
 // Held reports whether ctx carries a lease on the key that is still held: whether the code that asks runs under the
 // lock, as far as this process can tell. It does not ask the store. The key has no namespace.
 func (l *Locks) Held(ctx context.Context, key string) bool {
-	now := leaseclock.Now()
+	now := watchdog.Now()
 	for c := carried(ctx); c != nil; c = c.outer {
 		if c.lease.released.Load() {
 			continue

@@ -3,7 +3,6 @@ package latchkey
 import (
 	"time"
 
-	"github.com/latchkey-go/latchkey/internal/leaseclock"
 	"github.com/latchkey-go/latchkey/internal/watchdog"
 )
 
@@ -28,9 +27,9 @@ func (l *Locks) renewBatch(items []*watchdog.Item) {
 		// A store that hangs must leave time for another try before the lease ends.
 		timeout = min(timeout, max(it.Lease/4, 5*time.Millisecond))
 	}
-	sent := leaseclock.Now()
+	sent := watchdog.Now()
 	ops = l.askAll(ops, timeout)
-	took := leaseclock.Now().Sub(sent)
+	took := watchdog.Now().Sub(sent)
 	for i, it := range items {
 		g, kind := it.Ref.(*grant), EventRenewed
 		switch op := &ops[i]; {

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/latchkey-go/latchkey/internal/leaseclock"
+	"github.com/latchkey-go/latchkey/internal/watchdog"
 )
 
 // undoer takes back what may be left of claims that were given up. A request that got no answer may still be on its
@@ -21,9 +21,9 @@ type undoer struct {
 type undoing struct {
 	full, owner string
 	grant       time.Duration
-	until       leaseclock.Reading
+	until       watchdog.Reading
 	unsure      bool
-	next        leaseclock.Reading
+	next        watchdog.Reading
 	pause       time.Duration
 }
 
@@ -34,10 +34,10 @@ const (
 
 // add takes back g, last asked for at sent, in the background. If no request of its is unsure, one confirmed release
 // is enough.
-func (u *undoer) add(g *grant, sent leaseclock.Reading, unsure bool) {
+func (u *undoer) add(g *grant, sent watchdog.Reading, unsure bool) {
 	until := sent.Add(max(g.item.Lease, grantFor))
 	u.mu.Lock()
-	u.todo = append(u.todo, &undoing{full: g.full, owner: g.owner, grant: g.grant, until: until, unsure: unsure, next: leaseclock.Now(), pause: firstUndoPause})
+	u.todo = append(u.todo, &undoing{full: g.full, owner: g.owner, grant: g.grant, until: until, unsure: unsure, next: watchdog.Now(), pause: firstUndoPause})
 	start := !u.busy
 	u.busy = true
 	u.mu.Unlock()
@@ -65,7 +65,7 @@ func (u *undoer) run() {
 func (u *undoer) due() []*undoing {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	now := leaseclock.Now()
+	now := watchdog.Now()
 	var due, rest []*undoing
 	next := time.Duration(-1)
 	for _, d := range u.todo {
@@ -94,7 +94,7 @@ func (u *undoer) due() []*undoing {
 func (u *undoer) done(due []*undoing, ops []Op) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	now := leaseclock.Now()
+	now := watchdog.Now()
 	for i, d := range due {
 		if ops[i].Err == nil && !d.unsure || now.Sub(d.until) >= 0 {
 			continue

@@ -7,8 +7,6 @@ package watchdog
 import (
 	"sync"
 	"time"
-
-	"github.com/latchkey-go/latchkey/internal/leaseclock"
 )
 
 // Item is one lease under watch. Its fields are set before Add and not changed while it is watched.
@@ -20,9 +18,9 @@ type Item struct {
 	// Ref is whatever the owner of the item wants to find again.
 	Ref any
 	// Deadline is the local end of the lease.
-	Deadline leaseclock.Deadline
+	Deadline Deadline
 
-	due        leaseclock.Reading // when to renew
+	due        Reading // when to renew
 	renewing   bool
 	watched    bool
 	prev, next *Item
@@ -36,7 +34,7 @@ type Dog struct {
 	mu     sync.Mutex
 	first  *Item
 	timer  *time.Timer
-	wakeAt leaseclock.Reading // zero: the timer is not set
+	wakeAt Reading // zero: the timer is not set
 }
 
 // New returns a dog that calls renew, in a goroutine of its own, for the items that are due together, and expired for
@@ -48,18 +46,18 @@ func New(renew func([]*Item), expired func(*Item)) *Dog {
 
 // End returns the local deadline of a lease that was asked for at sent: a hundredth earlier than the store's, for
 // clocks that run at different speeds.
-func End(sent leaseclock.Reading, lease time.Duration) leaseclock.Reading {
+func End(sent Reading, lease time.Duration) Reading {
 	return sent.Add(lease - lease/100)
 }
 
 // Add starts to watch an item whose lease was last asked for at sent.
-func (d *Dog) Add(it *Item, sent leaseclock.Reading) {
+func (d *Dog) Add(it *Item, sent Reading) {
 	it.Deadline.Set(End(sent, it.Lease))
 	d.AddUntil(it, sent.Add(it.Lease/3))
 }
 
 // AddUntil starts to watch an item whose Deadline is set already, to be renewed at due.
-func (d *Dog) AddUntil(it *Item, due leaseclock.Reading) {
+func (d *Dog) AddUntil(it *Item, due Reading) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	it.due, it.renewing, it.watched = due, false, true
@@ -82,7 +80,7 @@ func (d *Dog) Remove(it *Item) bool {
 }
 
 // Extend notes that a renewal sent at sent succeeded.
-func (d *Dog) Extend(it *Item, sent leaseclock.Reading) {
+func (d *Dog) Extend(it *Item, sent Reading) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !it.watched {
@@ -101,7 +99,7 @@ func (d *Dog) Retry(it *Item) {
 		return
 	}
 	pause := min(max(it.Lease/30, 5*time.Millisecond), time.Second)
-	it.due, it.renewing = leaseclock.Now().Add(pause), false
+	it.due, it.renewing = Now().Add(pause), false
 	d.schedule(it)
 }
 
@@ -109,7 +107,7 @@ func (d *Dog) Retry(it *Item) {
 func (d *Dog) RenewAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := leaseclock.Now()
+	now := Now()
 	for it := d.first; it != nil; it = it.next {
 		it.due = now
 		d.schedule(it)
@@ -143,7 +141,7 @@ func (d *Dog) unlink(it *Item) {
 }
 
 // wait returns how long after now the item needs a look.
-func (it *Item) wait(now leaseclock.Reading) time.Duration {
+func (it *Item) wait(now Reading) time.Duration {
 	left := it.Deadline.Left(now)
 	if it.Fixed || it.renewing {
 		return left
@@ -153,7 +151,7 @@ func (it *Item) wait(now leaseclock.Reading) time.Duration {
 
 // schedule sets the timer if the item needs a look before it would fire.
 func (d *Dog) schedule(it *Item) {
-	now := leaseclock.Now()
+	now := Now()
 	in := max(it.wait(now), 0)
 	at := now.Add(in)
 	if !d.wakeAt.IsZero() && at.Sub(d.wakeAt) >= 0 {
@@ -182,8 +180,8 @@ func (d *Dog) beat() {
 func (d *Dog) collect() (batch, gone []*Item) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.wakeAt = leaseclock.Reading{}
-	now := leaseclock.Now()
+	d.wakeAt = Reading{}
+	now := Now()
 
 	due := false
 	for it := d.first; it != nil; it = it.next {

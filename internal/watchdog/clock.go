@@ -1,9 +1,4 @@
-// Package leaseclock tells how much of a lease is left, so that the answer is never too long.
-//
-// It reads two clocks at once. The monotonic clock cannot be set, but on Linux it stands still while a machine
-// sleeps; the wall clock runs on, but can be set. Of two readings the longer time counts: a sleeping laptop, a
-// stopped virtual machine and a clock set forward all end a lease early rather than late.
-package leaseclock
+package watchdog
 
 import (
 	"sync/atomic"
@@ -12,7 +7,11 @@ import (
 
 var base = time.Now()
 
-// Reading is one look at both clocks. The zero Reading is in the far past.
+// Reading is one look at two clocks, so that the answer to how much of a lease is left is never too long. The monotonic
+// clock cannot be set, but on Linux it stands still while a machine sleeps; the wall clock runs on, but can be set. Of
+// two answers the less favourable counts: a sleeping laptop, a stopped virtual machine and a clock set forward all
+// end a lease early rather than late.
+// The zero Reading is in the far past.
 type Reading struct{ mono, wall int64 }
 
 // Now reads both clocks.

@@ -36,8 +36,6 @@ type Sale struct {
 	Window string
 }
 
-var errSoldOut = errors.New("sold out")
-
 // Hall sells tickets 1 to Tickets. Nothing in it is safe for concurrent use.
 type Hall struct {
 	Tickets int
@@ -45,26 +43,27 @@ type Hall struct {
 }
 
 // Sell sells the next ticket.
-func (h *Hall) Sell(_ context.Context, req Request) error {
-	ticket := len(h.Sold) + 1
-	if ticket > h.Tickets {
-		return errSoldOut
+func (h *Hall) Sell(_ context.Context, req Request) (Sale, error) {
+	sale := Sale{Ticket: len(h.Sold) + 1, Window: req.Window}
+	if sale.Ticket > h.Tickets {
+		return Sale{}, errors.New("sold out")
 	}
 	time.Sleep(100 * time.Microsecond) // the printer
-	h.Sold = append(h.Sold, Sale{ticket, req.Window})
-	return nil
+	h.Sold = append(h.Sold, sale)
+	return sale, nil
 }
 
 // Open opens the windows, and returns when all have closed because the tickets are gone.
 func (h *Hall) Open(windows ...string) {
 	locks := latchkey.New(memstore.New())
 	defer locks.Close()
-	sell := latchkey.Action(locks.WithLock("show:#{param.show}", latchkey.WaitForever()), h.Sell)
+	sell := latchkey.Func(locks.WithLock("show:#{param.show}", latchkey.WaitForever()), h.Sell)
 
 	var wg sync.WaitGroup
 	for _, window := range windows {
 		wg.Go(func() {
-			for sell(context.Background(), Request{Show: "matinee", Window: window}) == nil {
+			for err := error(nil); err == nil; {
+				_, err = sell(context.Background(), Request{Show: "matinee", Window: window})
 			}
 		})
 	}

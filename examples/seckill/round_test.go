@@ -25,6 +25,14 @@ func TestTheSaleGoesOnWhenTheKilledShopsLeaseEnds(t *testing.T) {
 	if result.Killed == "" || result.Pause < lease/2 {
 		t.Errorf("killed %q, longest pause %v: the shop that was killed did not hold the lock", result.Killed, result.Pause)
 	}
+
+	// The control: a sale in good order must not pass for the one without a lock.
+	report := goodReport()
+	report[0] = result
+	report[0].Guard = NoLock
+	if code := report.Print(io.Discard); code != 1 {
+		t.Errorf("nothing is oversold in the sale without a lock, and the exit code is %d", code)
+	}
 }
 
 func TestPercentile(t *testing.T) {

@@ -58,6 +58,7 @@ func (f *folder) foldBuiltin(n *ast.BuiltinNode, m mode) (ast.Node, shape) {
 		return f.foldPredicate(n, m)
 	}
 	args := make([]shape, len(n.Arguments))
+	text := sourceText(n) // while it is still what the user wrote
 	inner := mode{blank: m.blank}
 	if optionalBuiltins[n.Name] {
 		inner.optional = m.optional
@@ -71,9 +72,9 @@ func (f *folder) foldBuiltin(n *ast.BuiltinNode, m mode) (ast.Node, shape) {
 	}
 	switch n.Name {
 	case "string":
-		return f.foldString(n, args, inner)
+		return f.foldString(n, args, inner, text)
 	case "int":
-		return f.foldToInt(n, args, inner)
+		return f.foldToInt(n, args, inner, text)
 	case "first", "last", "get":
 		return f.foldGet(n, args, inner)
 	case "min", "max":

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"reflect"
-	"unsafe"
 )
 
 // None is the result of an Action, for [OnBusy] on functions that have no result.
@@ -41,9 +40,6 @@ func OnBusy[A, R any](f func(ctx context.Context, args A, busy *BusyError) (R, e
 	return funcOption[A, R](func(c *funcConfig[A, R]) { c.busy = f })
 }
 
-// argPointers are the addresses of a call's arguments.
-type argPointers [3]unsafe.Pointer
-
 // wrap is what all forms have in common. named is the function that the user wrote, call the same with its arguments
 // in one value, and pointers tells where each of them is.
 func wrap[A, R any](
@@ -63,18 +59,9 @@ func wrap[A, R any](
 	}
 	n := len(b.key.env.vars)
 	return func(ctx context.Context, a A) (r R, err error) {
-		var lease *Lease
-		if b.inPlace {
-			var p argPointers
-			at := noescape(&p)
-			pointers(noescape(&a), at)
-			lease, err = b.enter(ctx, at[:n])
-		} else {
-			onHeap, at := new(A), new(argPointers)
-			*onHeap = a
-			pointers(onHeap, at)
-			lease, err = b.enter(ctx, at[:n])
-		}
+		var p argPointers
+		at := place(&a, &p, pointers, b.inPlace)
+		lease, err := b.enter(ctx, at[:n])
 		if err != nil {
 			// Not errors.As: only the lock's own answer counts, nothing that user code wrapped into another one.
 			if busy, ok := err.(*BusyError); ok && c.busy != nil { //nolint:errorlint // see above
@@ -101,12 +88,3 @@ func must[F any](f F, err error) F {
 func types[A any]() []reflect.Type        { return []reflect.Type{reflect.TypeFor[A]()} }
 func types2[A, B any]() []reflect.Type    { return append(types[A](), reflect.TypeFor[B]()) }
 func types3[A, B, C any]() []reflect.Type { return append(types2[A, B](), reflect.TypeFor[C]()) }
-
-func point0(*Args0, *argPointers)       {}
-func point[A any](a *A, p *argPointers) { p[0] = unsafe.Pointer(a) }
-func point2[A, B any](a *Args2[A, B], p *argPointers) {
-	p[0], p[1] = unsafe.Pointer(&a.First), unsafe.Pointer(&a.Second)
-}
-func point3[A, B, C any](a *Args3[A, B, C], p *argPointers) {
-	p[0], p[1], p[2] = unsafe.Pointer(&a.First), unsafe.Pointer(&a.Second), unsafe.Pointer(&a.Third)
-}

@@ -34,7 +34,7 @@ func TestTheWatchdogKeepsALeaseForAsLongAsItIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultStore()
 		locks := latchkey.New(store)
-		lease := acquire(t, locks, t.Context(), "k", latchkey.Watchdog(3*time.Second))
+		lease := acquire(t, locks, t.Context(), "k", latchkey.RenewedLease(3*time.Second))
 		time.Sleep(time.Minute)
 		if err := lease.Context().Err(); err != nil || free(t, store, "k") {
 			t.Errorf("after twenty leases: err = %v; want it held", err)
@@ -82,7 +82,7 @@ func TestMaxHoldEndsALeaseThatIsRenewed(t *testing.T) {
 		store := memstore.New()
 		locks := latchkey.New(store)
 		start := time.Now()
-		lease := acquire(t, locks, t.Context(), "k", latchkey.Watchdog(time.Second), latchkey.MaxHold(10*time.Second))
+		lease := acquire(t, locks, t.Context(), "k", latchkey.RenewedLease(time.Second), latchkey.MaxHold(10*time.Second))
 		<-lease.Context().Done()
 		if held := time.Since(start); held != 10*time.Second {
 			t.Errorf("ended after %v, want 10 s", held)
@@ -158,7 +158,7 @@ func TestTheHolderKnowsOfTheLossBeforeAnybodyElseGetsIn(t *testing.T) {
 				store := newFaultStore()
 				store.breakBefore(fault)
 				holder, other := latchkey.New(store), latchkey.New(store.Store)
-				lease := acquire(t, holder, t.Context(), "k", latchkey.Watchdog(5*time.Second))
+				lease := acquire(t, holder, t.Context(), "k", latchkey.RenewedLease(5*time.Second))
 				var knew atomic.Bool
 				context.AfterFunc(lease.Context(), func() { knew.Store(true) })
 				next := acquire(t, other, t.Context(), "k", latchkey.WaitForever())
@@ -169,7 +169,7 @@ func TestTheHolderKnowsOfTheLossBeforeAnybodyElseGetsIn(t *testing.T) {
 					t.Errorf("cause = %v", err)
 				}
 				release(t, next)
-				_ = other.Close()
+				other.Close()
 				time.Sleep(2 * time.Hour) // until what hangs has ended
 			})
 		})

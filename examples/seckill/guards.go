@@ -46,7 +46,7 @@ func newLocks(rdb redis.UniversalClient, namespace string) *latchkey.Locks {
 // that buyers of different bottles do not wait for each other.
 func withLatchkey(locks *latchkey.Locks, shop *Shop) BuyFunc {
 	return latchkey.Func(
-		locks.WithLock("bottle:#{param.sku}", latchkey.Wait(3*time.Second), latchkey.Watchdog(lease)),
+		locks.WithLock("bottle:#{param.sku}", latchkey.Wait(3*time.Second), latchkey.RenewedLease(lease)),
 		shop.Buy,
 	)
 }

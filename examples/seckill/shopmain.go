@@ -108,7 +108,7 @@ func guarded(shop *Shop, config ShopConfig) (buy BuyFunc, closeGuard func(), err
 			return nil, nil, err
 		}
 		locks := newLocks(rdb, config.Run)
-		return withLatchkey(locks, shop), func() { _ = locks.Close(); _ = rdb.Close() }, nil
+		return withLatchkey(locks, shop), func() { locks.Close(); _ = rdb.Close() }, nil
 	}
 	return nil, nil, fmt.Errorf("unknown guard %q", config.Guard)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -84,7 +85,7 @@ func New(store Store, opts ...LocksOption) *Locks {
 
 // check returns what is wrong with the options of a hold in a store with these capabilities.
 func (c *holdConfig) check(caps Capabilities) []error {
-	errs := c.errs
+	errs := slices.Clone(c.errs)
 	if c.mint && !caps.Tokens {
 		errs = append(errs, errors.New("latchkey: MintToken: this store mints no tokens; leave the option out or use another store"))
 	}

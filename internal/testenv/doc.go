@@ -2,6 +2,7 @@
 //
 // [Redis] starts a redis-server of a test's own on a free loopback port; [SharedRedis] starts one for the whole test
 // binary. A [Server] can be paused, killed and restarted, and tells what it was asked.
+// [Postgres] and [MariaDB] do the same for databases.
 //
 // [Child] runs a function of the test binary in a process of its own, so that a test can stop, kill and question it. The
 // functions are listed once, in TestMain:

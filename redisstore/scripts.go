@@ -7,7 +7,10 @@ import (
 )
 
 // script is a Lua program and the name under which Redis caches it.
-type script struct{ source, sha string }
+type script struct {
+	source string
+	sha    any // a string, as an argument of a command
+}
 
 func newScript(parts ...string) script {
 	s := script{}
@@ -24,6 +27,9 @@ var passLua string
 
 //go:embed lua/mint.lua
 var mintLua string
+
+//go:embed lua/bars.lua
+var barsLua string
 
 //go:embed lua/acquire.lua
 var acquireLua string
@@ -44,8 +50,8 @@ var renewLua string
 var tokenLua string
 
 var (
-	acquireScript     = newScript(passLua, mintLua, acquireLua)
-	acquireManyScript = newScript(acquireManyLua)
+	acquireScript     = newScript(passLua, mintLua, barsLua, acquireLua)
+	acquireManyScript = newScript(barsLua, acquireManyLua)
 	releaseScript     = newScript(passLua, releaseLua)
 	leaveScript       = newScript(passLua, leaveLua)
 	renewScript       = newScript(renewLua)

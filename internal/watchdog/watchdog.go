@@ -91,6 +91,13 @@ func (d *Dog) Extend(it *Item, sent Reading) {
 	d.schedule(it)
 }
 
+// Fix ends the renewals of an item: it is watched until its deadline, which one that is under way may still move.
+func (d *Dog) Fix(it *Item) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	it.Fixed = true
+}
+
 // Retry notes that a renewal failed and asks for another one, soon.
 func (d *Dog) Retry(it *Item) {
 	d.mu.Lock()

@@ -262,7 +262,11 @@ type fencedError struct {
 }
 
 func (e fencedError) Error() string {
-	return fmt.Sprintf("%v: %s: token %d, the database has seen %d; the transaction was rolled back, calling again is safe",
-		ErrFenced, quote(e.key), e.token, e.seen)
+	seen := "a newer one"
+	if e.seen > 0 {
+		seen = fmt.Sprint(e.seen)
+	}
+	return fmt.Sprintf("%v: %s: token %d, the database has seen %s; the transaction can't be committed, calling again is safe",
+		ErrFenced, quote(e.key), e.token, seen)
 }
 func (e fencedError) Is(target error) bool { return target == ErrFenced }

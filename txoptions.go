@@ -116,9 +116,19 @@ func ConnTimeout(d time.Duration) TxOption {
 // AllowStaleSnapshot lets locks be taken inside a transaction that reads from a snapshot which is older than they are:
 // under REPEATABLE READ or SERIALIZABLE, once a statement ran. What the transaction reads under such a lock may be older than
 // what its last holder committed.
-func AllowStaleSnapshot() TxOption {
-	return txOption(func(c *txConfig) { c.allowStale = true })
+func AllowStaleSnapshot() StaleOption { return staleOption{} }
+
+// StaleOption is what [AllowStaleSnapshot] returns: an option of transactions and of scopes.
+type StaleOption interface {
+	TxOption
+	ScopeOption
 }
+
+type staleOption struct{}
+
+func (staleOption) applyTx(c *txConfig)           { c.allowStale = true }
+func (staleOption) applyManager(c *managerConfig) { c.tx.allowStale = true }
+func (staleOption) applyScope(c *scopeConfig)     { c.tx.allowStale = true }
 
 // WithoutFence begins a transaction of a fenced manager without raising fences: for one that writes nothing that the
 // lock guards, such as a log that is to be kept when the outer transaction is rolled back.

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -245,7 +246,7 @@ func (c *counter) write(ctx context.Context, tx sqlx.ExtContext, account string,
 
 // pause asks the parent, now and then, to stop this process, and goes on: the signal comes at some later point.
 func (c *counter) pause() {
-	if c.Pauses && c.seq.Load()%3 == 0 {
+	if c.Pauses && rand.IntN(3) > 0 {
 		c.self.Sayf("pause")
 		time.Sleep(time.Millisecond) //nolint:forbidigo // think time; the stop may come now, or later
 	}

@@ -24,6 +24,7 @@ type counting struct {
 	pauses   int
 	total    counterResult
 	running  int
+	mode     string
 }
 
 type counterEvent struct {
@@ -41,7 +42,7 @@ func startCounting(t *testing.T, d database, c counterConfig) *counting {
 	db.MustExec("CREATE TABLE IF NOT EXISTS ledger (id varchar(60) PRIMARY KEY, account varchar(20) NOT NULL)")
 	db.MustExec("DELETE FROM ledger")
 	db.MustExec("UPDATE account SET n = 0")
-	r := &counting{d: d, redis: testenv.Redis(t), events: make(chan counterEvent), paused: make(map[int]bool), running: counterProcesses}
+	r := &counting{d: d, redis: testenv.Redis(t), events: make(chan counterEvent), paused: make(map[int]bool), running: counterProcesses, mode: c.Mode}
 	c.Kind, c.Driver, c.URL, c.Redis = d.kind, d.driver, d.url, r.redis.Addr()
 	if c.Count != endless {
 		c.Count /= counterProcesses
@@ -140,7 +141,8 @@ func (r *counting) lost(t *testing.T) int64 {
 	if err := db.Get(&ledger, "SELECT count(*) FROM ledger"); err != nil {
 		t.Fatal(err)
 	}
-	if ledger < r.total.Acked || ledger > r.total.Acked+r.total.Unknown {
+	// With a lock that is no part of the transaction, a call may fail for a lease that was lost after COMMIT.
+	if ledger < r.total.Acked || r.mode == modeLatchkey && ledger > r.total.Acked+r.total.Unknown {
 		t.Errorf("the ledger has %d transactions, but %d were acknowledged and %d unknown", ledger, r.total.Acked, r.total.Unknown)
 	}
 	t.Logf("%+v, committed %d, counted %d, stops %d", r.total, ledger, counted, r.pauses)
@@ -164,7 +166,7 @@ func TestUnlockBeforeCommitLosesUpdatesLatchkeyNone(t *testing.T) {
 		t.Run(fmt.Sprintf("%s %v %s", tt.kind, tt.level, tt.fence), func(t *testing.T) {
 			d := newDatabase(t, tt.kind)
 			r := startCounting(t, d, counterConfig{
-				Mode: modeLatchkey, Fence: tt.fence, Isolation: tt.level, Accounts: []string{"a", "b"}, Count: tt.count, Lease: lease,
+				Mode: modeLatchkey, Fence: tt.fence, Isolation: tt.level, Accounts: accounts, Count: tt.count, Lease: lease,
 			})
 			r.finish(t, lease)
 			if lost := r.lost(t); lost != 0 {
@@ -239,22 +241,21 @@ func TestFencedLosesNothingWhateverHappens(t *testing.T) {
 	const lease = 25 * time.Millisecond
 	for _, tt := range []struct {
 		kind, mode, control, fence string
-		stops                      int
 	}{
-		{"postgres", modeLatchkey, modeByHand, tokenStore, 700},
-		{"mariadb", modeLatchkey, modeByHand, tokenStore, 700},
-		{"postgres", modeTwo, modeTwoByHand, tokenStore, 500},
-		{"mariadb", modeTwo, modeTwoByHand, tokenDatabase, 500},
-		{"sqlite", modeTwo, modeTwoByHand, tokenStore, 500},
-		{"postgres", modeTwo, "", tokenDatabase, 500},
+		{"postgres", modeLatchkey, modeByHand, tokenStore},
+		{"mariadb", modeLatchkey, modeByHand, tokenStore},
+		{"postgres", modeTwo, modeTwoByHand, tokenStore},
+		{"mariadb", modeTwo, modeTwoByHand, tokenDatabase},
+		{"sqlite", modeTwo, modeTwoByHand, tokenStore},
+		{"postgres", modeTwo, "", tokenDatabase},
 	} {
 		t.Run(strings.Join([]string{tt.kind, tt.mode, tt.fence}, " "), func(t *testing.T) {
 			d := newDatabase(t, tt.kind)
 			config := counterConfig{
-				Mode: tt.mode, Fence: tt.fence, Accounts: []string{"a"}, Count: endless, Lease: lease, Pauses: true,
+				Mode: tt.mode, Fence: tt.fence, Accounts: accounts[:3], Count: endless, Lease: lease, Pauses: true,
 			}
 			r := startCounting(t, d, config)
-			r.chaos(t, lease, tt.stops)
+			r.chaos(t, lease, 240)
 			if lost := r.lost(t); lost != 0 {
 				t.Errorf("lost %d updates", lost)
 			}
@@ -269,7 +270,7 @@ func TestFencedLosesNothingWhateverHappens(t *testing.T) {
 			}
 			config.Mode, config.Fence = tt.control, ""
 			control := startCounting(t, d, config)
-			control.chaos(t, lease, 200)
+			control.chaos(t, lease, 60)
 			if lost := control.lost(t); lost <= 0 {
 				t.Errorf("the control has lost %d: this run shows nothing", lost)
 			}

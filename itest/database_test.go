@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	_ "github.com/go-sql-driver/mysql"
+	"github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/jmoiron/sqlx"
 	_ "github.com/lib/pq"
@@ -29,6 +29,8 @@ type database struct {
 	name   string
 }
 
+var accounts = []string{"a", "b", "c", "d", "e", "f"}
+
 var kinds = []string{"postgres", "mariadb", "sqlite"}
 
 // databases runs the test once per kind of database.
@@ -37,6 +39,9 @@ func databases(t *testing.T, f func(t *testing.T, d database)) {
 		t.Run(kind, func(t *testing.T) { f(t, newDatabase(t, kind)) })
 	}
 }
+
+// The driver writes of every connection that is cut.
+func init() { _ = mysql.SetLogger(&mysql.NopLogger{}) } //nolint:gochecknoinits // before the first connection, in children too
 
 var created atomic.Int64
 
@@ -64,7 +69,9 @@ func newDatabase(t *testing.T, kind string) database {
 		t.Fatal(err)
 	}
 	db.MustExec("CREATE TABLE account (id varchar(20) PRIMARY KEY, n bigint NOT NULL)")
-	db.MustExec("INSERT INTO account VALUES ('a', 0), ('b', 0)")
+	for _, id := range accounts {
+		db.MustExec("INSERT INTO account VALUES ('" + id + "', 0)")
+	}
 	return d
 }
 

@@ -155,6 +155,10 @@ func (t *txn) fenceInside(ctx context.Context, h *hold, fresh bool) error {
 		return err
 	}
 	defer t.gate.leave()
+	if err := t.m.rowBefore(ctx, t.s.run, f.resource); err != nil {
+		t.root.fail(err)
+		return t.m.fenceFailed(h, err)
+	}
 	mints := 0
 	for {
 		ok, err := t.m.raise(ctx, t.s.run, f)
@@ -169,12 +173,6 @@ func (t *txn) fenceInside(ctx context.Context, h *hold, fresh bool) error {
 			t.mu.Unlock()
 			return nil
 		}
-		if made, err := t.m.makeRow(ctx, f.resource); err != nil || made {
-			if err != nil {
-				return t.m.fenceFailed(h, err)
-			}
-			continue
-		}
 		var row fenceFound
 		if err := row.read(ctx, t.m, t.s.run, f.resource); err != nil {
 			err = t.m.fenceFailed(h, err)
@@ -185,6 +183,23 @@ func (t *txn) fenceInside(ctx context.Context, h *hold, fresh bool) error {
 			return err
 		}
 	}
+}
+
+// rowBefore makes a missing row before the transaction asks for it, where the database needs that: an UPDATE that finds
+// none would lock the gap in which the row belongs, against everybody. Another connection makes it, so that it is
+// there at once; if the pool has none to spare, the transaction itself does.
+func (m *TxManager) rowBefore(ctx context.Context, run runner, resource string) error {
+	if m.dialect != MySQL {
+		return nil
+	}
+	short, cancel := context.WithTimeout(ctx, spareConnWait)
+	defer cancel()
+	if _, err := m.makeRow(short, resource); err == nil || short.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	query, args := m.d.prepare(resource)
+	_, err := run.ExecContext(ctx, query, args...)
+	return err
 }
 
 // fenceFound is what stands in a row.

@@ -21,7 +21,9 @@ var errOwn = errors.New("the function's own error")
 // journal is what happened, in order.
 type journal struct{ lines []string }
 
-func (j *journal) add(format string, args ...any) { j.lines = append(j.lines, fmt.Sprintf(format, args...)) }
+func (j *journal) add(format string, args ...any) {
+	j.lines = append(j.lines, fmt.Sprintf(format, args...))
+}
 
 func (j *journal) want(t *testing.T, lines ...string) {
 	t.Helper()

@@ -273,7 +273,9 @@ func TestCommitRacedByCancellationIsNeverCalledCancelled(t *testing.T) {
 	db.MustExec("CREATE TABLE ledger (id varchar(60) PRIMARY KEY)")
 	c := cuts{d: d, direct: db}
 	m := latchkey.NewTxManager(db)
-	race := func(cancel context.CancelFunc) { time.AfterFunc(time.Duration(rand.IntN(500))*time.Microsecond, cancel) }
+	race := func(cancel context.CancelFunc) {
+		time.AfterFunc(time.Duration(rand.IntN(500))*time.Microsecond, cancel)
+	}
 	run := func(name string, tries int, once func(ctx context.Context, cancel context.CancelFunc, id string) error) (wrong, raced, ok int) {
 		for i := range tries {
 			id := fmt.Sprintf("%s %d", name, i)

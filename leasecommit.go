@@ -67,9 +67,13 @@ func (h *hold) letExpire() {
 // fade ends the renewals.
 func (h *hold) fade() { h.g.locks.dog.Fix(&h.g.item) }
 
-// commitTime is how long a COMMIT under the hold may take: the timeout, if the lease is not shorter.
-func (h *hold) commitTime(timeout time.Duration) time.Duration {
-	return min(timeout, h.g.item.Lease/2)
+// commitTime is how long a COMMIT under the hold may take: what the user has set, or else the default if the lease is not
+// too short for it.
+func (h *hold) commitTime(c *txConfig) time.Duration {
+	if c.commitSet {
+		return c.commitTimeout
+	}
+	return min(c.commitTimeout, h.g.item.Lease/2)
 }
 
 // holder names the hold's owner in the database without giving the owner away.

@@ -155,7 +155,7 @@ func (t *txn) allHolds() []*hold {
 func (t *txn) covered() (time.Duration, error) {
 	limit, bound := t.cfg.commitTimeout, t.cfg.commitTimeout
 	for _, h := range t.allHolds() {
-		need := h.commitTime(limit)
+		need := h.commitTime(&t.cfg)
 		if err := h.cover(need); err != nil {
 			return 0, err
 		}

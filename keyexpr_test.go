@@ -175,9 +175,10 @@ func TestKeys(t *testing.T) {
 		{"TextMarshaler that is a struct", "#{p.addr}", "10.0.0.1"},
 		{"time in UTC", "#{p.expires}", "2026-01-02T02%3A04%3A05.000000006Z"},
 		{"one instant, one text", "#{p.created == p.expires}", "true"},
-		{"duration as a number", "#{p.ttl}", "1000000000"},
+		{"duration as a number", "#{int(p.ttl)}", "1000000000"},
 		{"enum by name", "#{p.proto.state}", "PAID"},
 		{"bytes as text", "#{string(p.raw)}", "raw"},
+		{"number of a Stringer", "#{int(p.print)}", "1"},
 		{"Stringer, asked for", "#{p.print.String()}", "printed"},
 		{"float made whole", "#{int(p.float)}", "2"},
 		// Expressions

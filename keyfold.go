@@ -212,7 +212,7 @@ func (f *folder) foldList(n ast.Node, m mode) (ast.Node, shape) {
 	folded, s := f.fold(n, mode{blank: m.blank})
 	elem, ok := s.element()
 	if !ok && f.err == nil {
-		return folded, f.fail(n, "a "+s.String()+" is no list", "")
+		return folded, f.fail(n, article(s.String())+" is no list", "")
 	}
 	return folded, elem
 }

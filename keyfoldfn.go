@@ -122,7 +122,7 @@ func (f *folder) foldLists(n *ast.BuiltinNode, args []shape) shape {
 		}
 		e, ok := arg.element()
 		if !ok {
-			return f.fail(n.Arguments[i], "a "+arg.String()+" is no list", "")
+			return f.fail(n.Arguments[i], article(arg.String())+" is no list", "")
 		}
 		if n.Name == "flatten" {
 			for inner, ok := e.list(); ok; inner, ok = e.list() {

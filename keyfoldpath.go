@@ -237,7 +237,7 @@ func (f *folder) single(n ast.Node, c *chain) (reflect.Type, bool) {
 	case c.shape.t != nil:
 		return derefType(c.shape.t), true
 	case c.shape.alts != nil || c.shape.elem != nil || c.shape.null:
-		f.fail(n, "a "+c.shape.String()+" has no members", "")
+		f.fail(n, article(c.shape.String())+" has no members", "")
 		return nil, false
 	}
 	return typeAny, true

@@ -156,7 +156,7 @@ func methodsOf(cs candidates, t reflect.Type) candidates {
 			c.nth = -1 // its place among the methods of the value that is in the interface is not known yet
 		}
 		if c.typ = resultOf(m.Type); c.typ == nil || m.Type.NumIn() != receiver {
-			c.args = true
+			c.args, c.path = true, m.Name
 		}
 		cs = append(cs, c)
 	}
@@ -245,10 +245,12 @@ func (cs candidates) unknown(t reflect.Type, name string) *problem {
 				reason: fmt.Sprintf("%s of %s is unexported", c.path, typeName(t)),
 				hint:   "export the field, or add a method that returns it",
 			}
+		case same && c.args && c.typ == nil:
+			return problemf("the method %s of %s returns no single value", c.path, typeName(t))
 		case same && c.args:
 			return &problem{
-				reason: fmt.Sprintf("%s of %s takes arguments, or returns no single value", c.path, typeName(t)),
-				hint:   "call it with its arguments",
+				reason: fmt.Sprintf("the method %s of %s takes arguments", c.path, typeName(t)),
+				hint:   "call it with them: " + c.path + "(…)",
 			}
 		case !c.hidden && !c.args:
 			names = append(names, append([]string{c.name}, c.tags...)...)

@@ -242,7 +242,7 @@ func (s shape) textProblem(path string) (list bool, p *problem) {
 		return true, &problem{reason: "the elements of this list have no text: " + p.reason, hint: hint}
 	case p != nil:
 		return true, &problem{reason: "the elements of this list have no text: " + p.reason,
-			hint: "convert them: map(" + path + ", …)"}
+			hint: "convert each of them, by string(…) or int(…)"}
 	case isList:
 		return true, &problem{reason: "a list of lists", hint: "write flatten(…) for one key per innermost element"}
 	}
@@ -261,14 +261,15 @@ func scalarProblem(t reflect.Type, path string) *problem {
 		return nil
 	}
 	t = derefType(t)
-	p := &problem{reason: "a " + typeName(t) + " has no exact text"}
-	_, stringer := reflect.PointerTo(t).MethodByName("String")
+	p := &problem{reason: article(typeName(t)) + " has no exact text"}
 	switch {
 	case t.Kind() == reflect.Float32 || t.Kind() == reflect.Float64:
 		p.hint = "convert it: int(" + path + "), or int(round(" + path + " * 100)) for two decimals"
 	case t.Kind() == reflect.Slice || t.Kind() == reflect.Array:
 		p.hint = "if it holds text, write string(" + path + ")"
-	case stringer:
+	case isInt(t):
+		p.hint = "write " + path + ".String() for its name, or int(" + path + ") for its number"
+	case isStringer(t):
 		p.hint = "its String method may print anything; if it is exact and stable, write " + path + ".String()"
 	case t.Kind() == reflect.Map:
 		p.hint = "name one of its entries: " + path + `["…"]`
@@ -285,7 +286,7 @@ func ofType(t reflect.Type) string {
 	if t == nil || t == typeAny {
 		return ""
 	}
-	return " (it is a " + typeName(t) + ")"
+	return " (it is " + article(typeName(t)) + ")"
 }
 
 // textMembers names the first members of t that have a text.

@@ -17,7 +17,7 @@ func (f *folder) foldBinary(n *ast.BinaryNode, m mode) (ast.Node, shape) {
 		return n, typed(typeBool)
 	case "==", "!=", "<", "<=", ">", ">=":
 		return f.foldComparison(n)
-	case "in", "not in", "contains", "startsWith", "endsWith", "matches":
+	case "in", "contains", "startsWith", "endsWith", "matches":
 		var l shape
 		n.Left, l = f.fold(n.Left, condition)
 		n.Right, _ = f.fold(n.Right, condition)

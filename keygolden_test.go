@@ -121,6 +121,7 @@ var wrongTemplates = []struct{ name, template string }{
 	{"let over a variable", "order:#{let p = 1; p}"},
 	{"hash outside a predicate", "order:#{#.id}"},
 	{"always blank", `order:#{" "}`},
+	{"always nil", "order:#{nil}"},
 	{"nil has no order", "order:#{p.title < nil}"},
 }
 

@@ -71,6 +71,9 @@ func (k *KeyExpr) compileParts(segs []keytmpl.Segment) *KeyError {
 		if value.isConst && keyenc.IsBlank(value.text) {
 			return k.src.errorAt(seg.Source, "the value is always blank", "")
 		}
+		if value.shape.null {
+			return k.src.errorAt(seg.Source, "the value is always nil", "")
+		}
 		hintName := "…"
 		if value.path != nil {
 			hintName = value.name(&seg)

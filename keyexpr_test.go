@@ -38,6 +38,7 @@ type (
 	keyParam struct {
 		keyBase
 		*keyOwner
+		States  []keyStatus
 		ID      int64 `json:"id"`
 		Name    string
 		Title   *string
@@ -121,6 +122,7 @@ func sampleParam() *keyParam {
 		Stock: map[string]int{"a": 0}, ByNum: map[int32]string{5: "five"}, Labels: map[keyStatus]*keyItem{"k": {SKU: "lab"}},
 		Meta: map[string]any{"s": "text", "n": float64(9), "m": map[string]any{"x": "deep"}, "nil": nil, "f": 1.5},
 		Any:  keyItem{SKU: "dyn"}, Printer: keyPrint(1), Owner: keyUser("u1"), Raw: []byte("raw"), Float: 2.6,
+		States: []keyStatus{"new", "open"},
 		Params: keyParams{"sku": "P1"}, secret: "3",
 	}
 }
@@ -195,6 +197,7 @@ func TestKeys(t *testing.T) {
 		{"reduce", `#{reduce(p.items, #acc + .qty, 0)}`, "6"},
 		{"sum", `#{sum(p.items, .qty)}:#{sum(p.ids)}`, "6:6"},
 		{"smallest", `#{min(p.ids)}`, "1"},
+		{"named strings in a list", `#{"open" in p.states ? join(p.states, "+") : "no"}`, "new+open"},
 		{"pipe", `#{p.name | lower() | trim()}`, "ann"},
 		{"slice", `#{p.name[0:2]}`, "An"},
 		{"time method", `#{p.expires.UTC().Format("2006")}`, "2026"},

@@ -132,7 +132,7 @@ func (f *folder) fold(n ast.Node, m mode) (ast.Node, shape) {
 		}
 		return n, s
 	case *ast.ArrayNode:
-		var elem shape
+		elem := shape{null: true}
 		for i := range n.Nodes {
 			var s shape
 			n.Nodes[i], s = f.fold(n.Nodes[i], mode{blank: m.blank})

@@ -45,6 +45,9 @@ func findMember(t reflect.Type, name string) (member, *problem) {
 	case t.Kind() == reflect.Interface && t.NumMethod() == 0:
 		return member{kind: memberDynamic, name: name, typ: typeAny}, nil
 	case t.Kind() == reflect.Map:
+		if t.Key() == typeAny {
+			return member{kind: memberMapKey, name: name, key: reflect.ValueOf(name), typ: t.Elem()}, nil
+		}
 		if t.Key().Kind() != reflect.String {
 			return member{}, problemf("%s has no key %s: its keys are of type %s", typeName(t), quote(name), t.Key())
 		}
@@ -64,7 +67,7 @@ func findMember(t reflect.Type, name string) (member, *problem) {
 		} else if len(best) > 1 {
 			return member{}, &problem{
 				reason: fmt.Sprintf("%s can mean %s or %s of %s", quote(name), best[0].path, best[1].path, typeName(t)),
-				hint:   "write the exact Go name",
+				hint:   "write the exact Go name, with the embedded struct's in front if both are called the same",
 			}
 		}
 	}

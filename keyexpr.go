@@ -208,14 +208,25 @@ func (k *KeyExpr) renderDirect(args []unsafe.Pointer) (string, error) {
 	if len(k.parts) == 0 {
 		return k.tail, nil
 	}
-	var buf [128]byte // so that the most common keys need no other
+	var buf [96]byte // so that the most common keys need no other
 	b := buf[:0]
 	for i := range k.fast {
 		part := &k.fast[i]
 		b = append(b, part.literal...)
-		var fault *keyFault
-		if b, fault = part.append(b, args[part.arg]); fault != nil {
-			return "", k.src.errorFor(&k.parts[i].seg, fault)
+		p := args[part.arg]
+		for h := range part.hops {
+			if p = *(*unsafe.Pointer)(unsafe.Add(p, part.hops[h].off)); p == nil {
+				return "", k.src.errorFor(&k.parts[i].seg, faultGone(part.hops[h].text, "is nil"))
+			}
+		}
+		p = unsafe.Add(p, part.off)
+		if part.kind != reflect.String {
+			b = part.append(b, p)
+			continue
+		}
+		var visible bool
+		if b, visible = part.table.Append(b, *(*string)(p)); !visible {
+			return "", k.src.errorFor(&k.parts[i].seg, faultGone(part.text, "is blank"))
 		}
 	}
 	if k.tail != "" {

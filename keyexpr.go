@@ -61,7 +61,9 @@ type keyPart struct {
 func CompileKey(template string, opts ...KeyOption) (*KeyExpr, error) {
 	env := keyEnv{fnErr: "no function belongs to this template"}
 	for _, opt := range opts {
-		opt.applyKey(&env)
+		if opt != nil {
+			opt.applyKey(&env)
+		}
 	}
 	return compileKey(template, env)
 }

@@ -174,7 +174,12 @@ func indexValue(base, key any, text string) (any, *keyFault) {
 			found, fault = (&member{kind: memberMapKey, key: k}).from(v, text)
 		}
 	case k.Kind() == reflect.String:
-		found, fault = (&member{kind: memberDynamic, name: k.String()}).from(v, text)
+		// The name is a value of the call: it is neither remembered nor told in a message.
+		m, p := findMember(v.Type(), k.String())
+		if p != nil {
+			return nil, faultBad(text, "is no member of "+typeName(v.Type()))
+		}
+		found, fault = m.from(v, text)
 	default:
 		if k, fault = convertTo(k, typeInt, text); fault == nil {
 			found, fault = elementOf(v, int(k.Int()), text)

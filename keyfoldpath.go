@@ -168,6 +168,9 @@ func (f *folder) rootHint(name string) string {
 	if hint := nearest(name, names); hint != "" {
 		return hint
 	}
+	if f.env.unnamed {
+		return `name the arguments with Params("…", "…")`
+	}
 	if len(names) == 1 {
 		return "the only name here is " + names[0]
 	}

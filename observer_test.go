@@ -115,8 +115,8 @@ func TestTheObserverHearsTheLifeOfALock(t *testing.T) {
 func TestEventsNameTheTemplateAndTheKey(t *testing.T) {
 	d := &diary{}
 	locks := latchkey.New(newFaultStore(), latchkey.Namespace("shop"), latchkey.Observe(d))
-	f := latchkey.Action(locks.WithLock("#{param.items}", latchkey.Prefix("sku")), func(context.Context, order) error { return nil })
-	if err := f(t.Context(), order{Items: []string{"a", "b"}}); err != nil {
+	f := latchkey.Action(locks.WithLock("#{param.items}", latchkey.Prefix("sku")), func(context.Context, purchase) error { return nil })
+	if err := f(t.Context(), purchase{Items: []string{"a", "b"}}); err != nil {
 		t.Fatal(err)
 	}
 	_, events := d.take()

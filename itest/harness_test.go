@@ -30,8 +30,11 @@ type service struct {
 
 func connect(t testenv.TB, addr string, opts ...latchkey.LocksOption) *service {
 	t.Helper()
-	return connectBy(t, &redis.Options{Addr: addr}, func(s latchkey.Store) latchkey.Store { return s }, opts...)
+	return connectBy(t, &redis.Options{Addr: addr}, plain, opts...)
 }
+
+// plain is a store as it is.
+func plain(s latchkey.Store) latchkey.Store { return s }
 
 // connectBy is connect with the client's options and a store around the store, which may be broken on purpose.
 func connectBy(
@@ -39,7 +42,7 @@ func connectBy(
 ) *service {
 	t.Helper()
 	s := &service{client: redis.NewClient(o), events: newEvents()}
-	s.Locks = latchkey.New(around(redisstore.New(s.client)), append(opts, latchkey.Observe(s.events))...)
+	s.Locks = latchkey.New(around(redisstore.New(s.client)), append([]latchkey.LocksOption{latchkey.Observe(s.events)}, opts...)...)
 	t.Cleanup(func() {
 		_ = s.Close()
 		_ = s.client.Close()
@@ -154,14 +157,13 @@ type events struct {
 	mu     sync.Mutex
 	counts map[latchkey.EventKind]int
 	last   map[latchkey.EventKind]latchkey.Event
-	news   chan struct{} // closed at the next event
+	news   chan struct{} // closed at the next event; nil: nobody waits for it
 }
 
 func newEvents() *events {
 	return &events{
 		counts: make(map[latchkey.EventKind]int),
 		last:   make(map[latchkey.EventKind]latchkey.Event),
-		news:   make(chan struct{}),
 	}
 }
 
@@ -171,8 +173,10 @@ func (e *events) Observe(_ context.Context, ev latchkey.Event) {
 	defer e.mu.Unlock()
 	e.counts[ev.Kind]++
 	e.last[ev.Kind] = ev
-	close(e.news)
-	e.news = make(chan struct{})
+	if e.news != nil {
+		close(e.news)
+		e.news = nil
+	}
 }
 
 func (e *events) count(kind latchkey.EventKind) int {
@@ -187,6 +191,9 @@ func (e *events) await(t testenv.TB, kind latchkey.EventKind, n int) latchkey.Ev
 	late := time.After(patience)
 	for {
 		e.mu.Lock()
+		if e.news == nil {
+			e.news = make(chan struct{})
+		}
 		count, last, news := e.counts[kind], e.last[kind], e.news
 		e.mu.Unlock()
 		if count >= n {

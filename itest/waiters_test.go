@@ -35,9 +35,9 @@ func (c *queuedCtx) Done() <-chan struct{} {
 
 // crowded is what the server saw of a thousand callers of one process who wait for one key.
 type crowded struct {
-	turns       []int    // the order in which they had it
-	owners      []string // who asked the server for it, in order
-	connections int64    // that they made
+	turns       []int         // the order in which they had it
+	owners      []string      // who asked the server for it, in order
+	connections int64         // that they made
 	waited      time.Duration // until the key was free
 }
 
@@ -62,7 +62,7 @@ func gather(t *testing.T, n int, enter enterer) (c crowded) {
 	const key = "crowded"
 	srv := testenv.Redis(t)
 	other := connect(t, srv.Addr())
-	s := connectBy(t, &redis.Options{Addr: srv.Addr(), PoolSize: poolSize}, func(s latchkey.Store) latchkey.Store { return s })
+	s := connectBy(t, &redis.Options{Addr: srv.Addr(), PoolSize: poolSize}, plain)
 	m := watch(t, srv)
 	held := other.take(t, key)
 	connections := func() int64 { return number(t, srv.Info(t, "stats")["total_connections_received"]) }

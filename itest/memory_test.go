@@ -23,7 +23,7 @@ const (
 	// keyRoom is less than the least that a process could keep of keysOnce keys: a map entry with a pointer each.
 	keyRoom = keysOnce * 24
 	// waiterRoom is less than what a process has of one waiter: its claim, its channel, its name.
-	waiterRoom = 128
+	waiterRoom = 200
 )
 
 // heap is what is in use after everything that can go has gone: pools let go of what they keep at the second collection.

@@ -54,8 +54,10 @@ func cross(t *testing.T, rounds int, place string, around func(latchkey.Store) l
 	srv := testenv.Redis(t)
 	holds := connect(t, srv.Addr())
 	third := connect(t, srv.Addr())
-	wants := holds
+	// One is let go a little before the other, or after: about as long before as it takes to go over.
+	wants, cancelWithin, releaseWithin := holds, 100*time.Microsecond, 100*time.Microsecond
 	if place == "other process" {
+		cancelWithin, releaseWithin = 1500*time.Microsecond, time.Microsecond
 		wants = connectBy(t, &redis.Options{Addr: srv.Addr()}, around)
 	}
 	m := watch(t, srv)
@@ -87,11 +89,10 @@ func cross(t *testing.T, rounds int, place string, around func(latchkey.Store) l
 			behind <- err
 		}()
 		go func() {
-			for end := time.Now().Add(rand.N(800 * time.Microsecond)); time.Now().Before(end); { // about as long as a release takes
-				runtime.Gosched()
-			}
+			spinFor(rand.N(cancelWithin))
 			cancel()
 		}()
+		spinFor(rand.N(releaseWithin))
 		if err := held.Release(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -118,6 +119,13 @@ func cross(t *testing.T, rounds int, place string, around func(latchkey.Store) l
 	return c
 }
 
+// spinFor passes a time that is too short for a timer.
+func spinFor(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		runtime.Gosched()
+	}
+}
+
 // lettingGoOfGrants is how often somebody gave up a place in the queue that had turned into the lock by then.
 func (m *monitor) lettingGoOfGrants(from, to int) (n int) {
 	m.mu.Lock()
@@ -135,8 +143,10 @@ func (m *monitor) lettingGoOfGrants(from, to int) (n int) {
 }
 
 func TestGrantThatCrossesACancellationIsPassedOn(t *testing.T) {
+	t.Parallel()
 	for _, place := range places {
 		t.Run(place, func(t *testing.T) {
+			t.Parallel()
 			c := cross(t, crossings, place, plain)
 			t.Logf("%d entered, %d cancelled, %d of these after the server had given them the lock", c.entered, c.cancelled, c.crossings)
 			if c.stranded > 0 {
@@ -155,6 +165,7 @@ func TestGrantThatCrossesACancellationIsPassedOn(t *testing.T) {
 }
 
 func TestGrantToAWaiterWhoseCancellationIsNotToldIsSeenToStrand(t *testing.T) {
+	t.Parallel()
 	c := cross(t, crossings, "other process", func(s latchkey.Store) latchkey.Store { return &forgetful{s} })
 	t.Logf("%d entered, %d cancelled, %d stranded", c.entered, c.cancelled, c.stranded)
 	if c.stranded == 0 {

@@ -44,7 +44,7 @@ func connectBy(
 	s := &service{client: redis.NewClient(o), events: newEvents()}
 	s.Locks = latchkey.New(around(redisstore.New(s.client)), append([]latchkey.LocksOption{latchkey.Observe(s.events)}, opts...)...)
 	t.Cleanup(func() {
-		_ = s.Close()
+		s.Close()
 		_ = s.client.Close()
 	})
 	return s

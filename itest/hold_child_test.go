@@ -25,7 +25,7 @@ func holder(self *testenv.Self) {
 	}
 	env := testenv.Program()
 	s := connect(env, self.Args[0])
-	hold := latchkey.Func(s.WithLock("#{param}", latchkey.Wait(patience), latchkey.Watchdog(lease)),
+	hold := latchkey.Func(s.WithLock("#{param}", latchkey.Wait(patience), latchkey.RenewedLease(lease)),
 		func(ctx context.Context, _ string) (string, error) {
 			self.Sayf("held")
 			for {

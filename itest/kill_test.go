@@ -19,7 +19,7 @@ const tick = 2 * time.Millisecond
 func entry(t *testing.T, srv *testenv.Server, s *service, key string, before sight) time.Duration {
 	t.Helper()
 	const lease = 20 * time.Second // not renewed before the look
-	s.take(t, key, latchkey.Watchdog(lease))
+	s.take(t, key, latchkey.RenewedLease(lease))
 	now := look(t, srv, key)
 	if now.owner == before.owner {
 		t.Fatalf("the server still knows the holder before")

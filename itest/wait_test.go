@@ -45,7 +45,7 @@ func TestCallerWhoDoesNotWaitIsToldWhenToComeBack(t *testing.T) {
 			const key, lease = "now or never", time.Hour
 			srv := testenv.Redis(t)
 			holds, wants := besides(t, srv, place)
-			held := holds.take(t, key, latchkey.Watchdog(lease))
+			held := holds.take(t, key, latchkey.RenewedLease(lease))
 			_, err := wants.Acquire(context.Background(), key, latchkey.Wait(0))
 			b := busy(t, key, err)
 			if b.Waited != 0 || b.RetryAfter < lease*9/10 || b.RetryAfter > lease || b.Cause != nil {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,8 +78,6 @@ func (c told) key() string {
 	return c.args[3]
 }
 
-var monitorLine = regexp.MustCompile(`^\+(\d+)\.(\d+) \[\d+ (\S+)\] (.*)\r?$`)
-
 func watch(t *testing.T, srv *testenv.Server) *monitor {
 	t.Helper()
 	conn, err := net.Dial("tcp", srv.Addr())
@@ -108,14 +105,17 @@ func watch(t *testing.T, srv *testenv.Server) *monitor {
 func (m *monitor) read(lines *bufio.Scanner) {
 	defer close(m.done)
 	for lines.Scan() {
-		parts := monitorLine.FindStringSubmatch(lines.Text())
-		if parts == nil {
+		// +1700000000.123456 [0 127.0.0.1:4711] "get" "key"
+		head, rest, isCommand := strings.Cut(strings.TrimPrefix(lines.Text(), "+"), "] ")
+		stamp, from, _ := strings.Cut(head, " ")
+		secText, microText, _ := strings.Cut(stamp, ".")
+		sec, _ := strconv.ParseInt(secText, 10, 64)
+		micro, _ := strconv.ParseInt(microText, 10, 64)
+		if !isCommand {
 			continue
 		}
-		sec, _ := strconv.ParseInt(parts[1], 10, 64)
-		micro, _ := strconv.ParseInt(parts[2], 10, 64)
-		c := told{at: time.Unix(sec, micro*1000), script: parts[3] == "lua"}
-		for rest := parts[4]; rest != ""; {
+		c := told{at: time.Unix(sec, micro*1000), script: strings.HasSuffix(from, "lua")}
+		for rest != "" {
 			word, err := strconv.QuotedPrefix(rest)
 			if err != nil {
 				break

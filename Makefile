@@ -22,6 +22,7 @@ lint: $(GOLANGCI) ## Check format, vet, tidy go.mod files, linters, shell script
 	for script in .ci/run scripts/*.sh; do bash -n $$script || exit 1; done
 	scripts/each-module.sh go vet ./...
 	scripts/each-module.sh go mod tidy -diff
+	$(GOLANGCI) config verify
 	scripts/each-module.sh $(GOLANGCI) run ./...
 
 bench: need ## Measure against the peers and print the tables (BENCHFLAGS="...")

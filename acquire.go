@@ -54,11 +54,7 @@ func (l *Locks) acquire(ctx context.Context, full string, many []string, r *requ
 	if len(many) > 0 {
 		full = many[0]
 	}
-	var lease *Lease
-	err := error(storeError{OpAcquire, full[len(l.prefix):], errClosed})
-	if !l.closed.Load() {
-		lease, err = l.acquireAny(ctx, full, many, r)
-	}
+	lease, err := l.acquireAny(ctx, full, many, r)
 	if err != nil {
 		l.observe(ctx, EventRefused, r.template, full[len(l.prefix):], watchdog.Now().Sub(r.start), err)
 	}
@@ -66,11 +62,14 @@ func (l *Locks) acquire(ctx context.Context, full string, many []string, r *requ
 }
 
 func (l *Locks) acquireAny(ctx context.Context, full string, many []string, r *request) (*Lease, error) {
-	if len(many) > 1 {
-		return l.acquireMany(ctx, many, r)
+	if l.closed.Load() {
+		return nil, storeError{OpAcquire, full[len(l.prefix):], errClosed}
 	}
 	if ctx.Err() != nil {
 		return nil, storeError{OpAcquire, full[len(l.prefix):], context.Cause(ctx)}
+	}
+	if len(many) > 1 {
+		return l.acquireMany(ctx, many, r)
 	}
 	near := carried(ctx)
 	if h := near.find(l.store, full, r.start); h != nil {
@@ -80,14 +79,14 @@ func (l *Locks) acquireAny(ctx context.Context, full string, many []string, r *r
 		l.observe(ctx, EventReentered, r.template, h.g.key(), 0, nil)
 		return le, nil
 	}
-	g, err := l.takeGood(ctx, full, r)
+	g, now, err := l.takeGood(ctx, full, r)
 	if err != nil {
 		return nil, err
 	}
 	s := &single{}
 	le := &s.lease
 	le.one[0] = &s.hold
-	l.begin(ctx, &s.hold, g, r)
+	l.begin(ctx, &s.hold, g, r, now)
 	le.init(l, ctx, near, r)
 	return le, nil
 }
@@ -102,16 +101,15 @@ func (le *Lease) init(l *Locks, ctx context.Context, near *leaseCtx, r *request)
 }
 
 // begin puts a hold on a grant.
-func (l *Locks) begin(ctx context.Context, h *hold, g *grant, r *request) {
-	now := watchdog.Now()
+func (l *Locks) begin(ctx context.Context, h *hold, g *grant, r *request, now watchdog.Reading) {
 	h.g, h.refs, h.started, h.template = g, 1, now, r.template
 	if g.reserved > 0 {
 		h.token, h.minted = g.token+int64(g.passes), true
 	}
 	if r.maxHold > 0 {
-		h.limit.Lease, h.limit.Fixed, h.limit.Ref = r.maxHold, true, h
+		h.limit = &watchdog.Item{Lease: r.maxHold, Fixed: true, Ref: h}
 		h.limit.Deadline.Set(now.Add(r.maxHold))
-		l.dog.AddUntil(&h.limit, now)
+		l.dog.AddUntil(h.limit, now)
 	}
 	g.hold.Store(h)
 	if g.lost.Load() {
@@ -144,9 +142,6 @@ func (c *leaseCtx) find(store Store, full string, now watchdog.Reading) *hold {
 // acquireMany takes several locks, all or none. The order is that of the keys, for everybody, so that two callers never
 // wait for each other: whoever waits for a key holds only keys that come before it.
 func (l *Locks) acquireMany(ctx context.Context, keys []string, r *request) (*Lease, error) {
-	if ctx.Err() != nil {
-		return nil, storeError{OpAcquire, keys[0][len(l.prefix):], context.Cause(ctx)}
-	}
 	le := &Lease{holds: make([]*hold, 0, len(keys))}
 	near := carried(ctx)
 	fresh := make([]string, 0, len(keys))
@@ -161,7 +156,7 @@ func (l *Locks) acquireMany(ctx context.Context, keys []string, r *request) (*Le
 	if err == nil {
 		for _, g := range grants {
 			h := &hold{}
-			l.begin(ctx, h, g, r)
+			l.begin(ctx, h, g, r, watchdog.Now())
 			le.holds = append(le.holds, h)
 		}
 		slices.SortFunc(le.holds, func(a, b *hold) int { return strings.Compare(a.g.full, b.g.full) })
@@ -180,22 +175,22 @@ func (l *Locks) acquireMany(ctx context.Context, keys []string, r *request) (*Le
 
 // takeGood takes one key and makes sure that it is worth having: the answer may have come after the caller, or the
 // lease, had ended.
-func (l *Locks) takeGood(ctx context.Context, full string, r *request) (*grant, error) {
+func (l *Locks) takeGood(ctx context.Context, full string, r *request) (*grant, watchdog.Reading, error) {
 	for {
 		g, err := l.take(ctx, full, r)
-		if err != nil {
-			return nil, err
-		}
 		now := watchdog.Now()
-		if ctx.Err() == nil && !g.lost.Load() && !g.item.Deadline.Passed(now) {
-			return g, nil
+		if err != nil {
+			return nil, now, err
 		}
-		_ = l.giveBack(ctx, g)
+		if ctx.Err() == nil && !g.lost.Load() && !g.item.Deadline.Passed(now) {
+			return g, now, nil
+		}
+		_ = l.giveBack(g, now)
 		if ctx.Err() != nil {
-			return nil, storeError{OpAcquire, g.key(), context.Cause(ctx)}
+			return nil, now, storeError{OpAcquire, g.key(), context.Cause(ctx)}
 		}
 		if r.left(now) == 0 {
-			return nil, storeError{OpAcquire, g.key(), errTooLate}
+			return nil, now, storeError{OpAcquire, g.key(), errTooLate}
 		}
 	}
 }
@@ -213,10 +208,10 @@ func (l *Locks) takeMany(ctx context.Context, keys []string, r *request) ([]*gra
 	}
 	grants := make([]*grant, 0, len(keys))
 	for _, key := range keys {
-		g, err := l.takeGood(ctx, key, r)
+		g, now, err := l.takeGood(ctx, key, r)
 		if err != nil {
 			for _, g := range slices.Backward(grants) {
-				_ = l.giveBack(ctx, g)
+				_ = l.giveBack(g, now)
 			}
 			return nil, err
 		}

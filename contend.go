@@ -48,7 +48,7 @@ func (l *Locks) take(ctx context.Context, full string, r *request) (*grant, erro
 		return l.try(ctx, t, full, r)
 	case baton == nil:
 	case ctx.Err() != nil:
-		l.passOn(ctx, baton)
+		l.passOn(baton)
 		return nil, r.busy(full[len(l.prefix):], watchdog.Now(), 0, context.Cause(ctx))
 	case baton.passable(&r.holdConfig, watchdog.Now()):
 		baton.passes++
@@ -76,8 +76,7 @@ func (l *Locks) try(ctx context.Context, t *turn, full string, r *request) (*gra
 	g.owner = l.newOwner()
 	fast := r.reserve() == 0
 	pause := firstRetry
-	for {
-		sent := watchdog.Now()
+	for sent := r.start; ; sent = watchdog.Now() {
 		op := l.ask(ctx, Op{Kind: OpAcquire, Key: full, Owner: g.owner, Lease: r.lease, Fast: fast, Tokens: r.reserve()})
 		switch {
 		case op.OK:
@@ -259,9 +258,9 @@ func (l *Locks) abandon(g *grant, sent watchdog.Reading) {
 }
 
 // passOn gives a baton that came too late to the next one.
-func (l *Locks) passOn(ctx context.Context, g *grant) {
+func (l *Locks) passOn(g *grant) {
 	if g.ours {
-		_ = l.giveBack(ctx, g)
+		_ = l.giveBack(g, watchdog.Now())
 		return
 	}
 	l.abandon(g, g.queuedAt)
@@ -311,11 +310,12 @@ func (r *request) reserve() int64 {
 	return maxPasses + 1
 }
 
-// giveBack lets go of a grant that the caller is done with.
-func (l *Locks) giveBack(ctx context.Context, g *grant) error {
+// giveBack lets go of a grant that the caller is done with. The store is asked on nobody's context: the lock must go
+// also when the caller's has ended.
+func (l *Locks) giveBack(g *grant, now watchdog.Reading) error {
 	if g.lost.Load() {
 		l.dog.Remove(&g.item)
-		l.undo.add(g, watchdog.Now(), false)
+		l.undo.add(g, now, false)
 		g.turn.Leave(nil)
 		return nil
 	}
@@ -323,15 +323,14 @@ func (l *Locks) giveBack(ctx context.Context, g *grant) error {
 		return nil
 	}
 	l.dog.Remove(&g.item)
-	sent := watchdog.Now()
-	op := l.ask(context.WithoutCancel(ctx), Op{Kind: OpRelease, Key: g.full, Owner: g.owner})
+	op := l.ask(backgroundCtx, Op{Kind: OpRelease, Key: g.full, Owner: g.owner})
 	var err error
 	switch {
 	case op.Err != nil:
 		err = storeError{OpRelease, g.key(), op.Err}
-		l.undo.add(g, sent, true)
+		l.undo.add(g, now, true)
 	case g.unsure:
-		l.undo.add(g, sent, true)
+		l.undo.add(g, now, true)
 	case !op.OK:
 		err = lostError{g.key(), "the store had forgotten it when it was released"}
 	}

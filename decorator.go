@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"unsafe"
 )
 
@@ -58,22 +59,29 @@ func (d *Decorator) bind(fn any, args []reflect.Type) (*bound, error) {
 	if isNil(fn) {
 		return nil, errors.New("latchkey: the function to wrap is nil")
 	}
-	errs := append(d.config.errs, d.config.hold.check(d.locks.caps)...)
 	vars, err := d.vars(args)
 	if err != nil {
-		errs = append(errs, err)
+		return nil, err
 	}
+	name, whyNot := funcName(fn)
+	return d.compile(name, whyNot, vars)
+}
+
+// compile compiles the decorator for these variables. name is what #{fn} stands for; if there is none whyNot says why.
+func (d *Decorator) compile(name, whyNot string, vars []KeyVar) (*bound, error) {
+	errs := append(slices.Clone(d.config.errs), d.config.hold.check(d.locks.caps)...)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	env := keyEnv{vars: vars, ctxVars: d.config.ctxVars, maxKeys: d.config.maxKeys, fnName: d.config.name}
-	if env.fnName == "" {
-		env.fnName, env.fnErr = funcName(fn)
+	env := keyEnv{vars: vars, ctxVars: d.config.ctxVars, maxKeys: d.config.maxKeys, fnName: name, fnErr: whyNot}
+	if d.config.name != "" {
+		env.fnName, env.fnErr = d.config.name, ""
 	}
 	env.namespace = d.locks.prefix
 	if d.config.prefix != "" {
 		env.prefix = d.config.prefix + ":"
 	}
+	var err error
 	b := &bound{locks: d.locks, request: request{holdConfig: d.config.hold, template: d.template}}
 	if b.key, err = compileKey(d.template, env); err != nil {
 		return nil, err

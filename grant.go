@@ -84,7 +84,7 @@ type hold struct {
 	g        *grant
 	started  watchdog.Reading
 	template string
-	limit    watchdog.Item // MaxHold; unused if its Lease is 0
+	limit    *watchdog.Item // MaxHold, nil if there is none
 
 	mu     sync.Mutex
 	refs   int
@@ -106,12 +106,12 @@ const (
 
 // expired reports whether the clock alone says that the lease is over.
 func (h *hold) expired(now watchdog.Reading) bool {
-	return h.g.item.Deadline.Passed(now) || h.limit.Lease > 0 && h.limit.Deadline.Passed(now)
+	return h.g.item.Deadline.Passed(now) || h.limit != nil && h.limit.Deadline.Passed(now)
 }
 
 // expiry says which bound passed.
 func (h *hold) expiry() error {
-	if h.limit.Lease > 0 && h.limit.Deadline.Passed(watchdog.Now()) {
+	if h.limit != nil && h.limit.Deadline.Passed(watchdog.Now()) {
 		return lostError{h.g.key(), "held for longer than MaxHold allows"}
 	}
 	if h.g.fixed {
@@ -189,7 +189,9 @@ func (h *hold) lose(cause error) {
 	l, g := h.g.locks, h.g
 	g.lost.Store(true)
 	l.dog.Remove(&g.item)
-	l.dog.Remove(&h.limit)
+	if h.limit != nil {
+		l.dog.Remove(h.limit)
+	}
 	g.turn.Leave(nil)
 	l.observe(backgroundCtx, EventLost, h.template, g.key(), watchdog.Now().Sub(h.started), cause)
 }

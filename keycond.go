@@ -24,6 +24,9 @@ func compileCond(expr string, env keyEnv) (*condExpr, error) {
 	if err := env.check(c.src); err != nil {
 		return nil, err
 	}
+	if err := c.src.tooLong(); err != nil {
+		return nil, err
+	}
 	value, err := compileExpr(c.src, 0, expr, &env, false, condition)
 	if err != nil {
 		return nil, err

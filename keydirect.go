@@ -9,6 +9,13 @@ import (
 	"github.com/latchkey-go/latchkey/internal/keyenc"
 )
 
+// directPart is a keyPart whose value is read by its offset. The parts of a template lie side by side in memory.
+type directPart struct {
+	literal string
+	table   *keyenc.Table
+	directPath
+}
+
 // directPath reads a field of an argument by its offset: pointers to follow, then one last offset. Only fields of
 // plain types can be read that way; everything else goes through reflection or the expression VM.
 //
@@ -30,7 +37,7 @@ type directHop struct {
 
 // directFrom returns the direct form of a path, or nil if it has none.
 func directFrom(p *keyPath) *directPath {
-	if p.root < 0 || p.ctx != nil {
+	if p == nil || p.root < 0 || p.ctx != nil {
 		return nil
 	}
 	d := &directPath{arg: p.root}
@@ -70,9 +77,10 @@ func (d *directPath) follow(t reflect.Type, text string) reflect.Type {
 	return t
 }
 
-// appendDirect appends the encoded value that d leads to, starting from the argument at p. All calls in it are static,
-// so that neither the argument nor the buffer has to move to the heap.
-func (d *directPath) appendDirect(b []byte, p unsafe.Pointer, table *keyenc.Table) ([]byte, *keyFault) {
+// append appends the encoded value that d leads to, starting from the argument at p. All calls in it are static, so that
+// neither the argument nor the buffer has to move to the heap.
+func (d *directPart) append(b []byte, p unsafe.Pointer) ([]byte, *keyFault) {
+	table := d.table
 	for i := range d.hops {
 		if p = *(*unsafe.Pointer)(unsafe.Add(p, d.hops[i].off)); p == nil {
 			return b, faultGone(d.hops[i].text, "is nil")

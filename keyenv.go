@@ -27,6 +27,9 @@ type KeyVar struct {
 // false is missing, which is an error like a nil pointer.
 func Var[T any](name string) KeyVar { return KeyVar{name: name, typ: reflect.TypeFor[T]()} }
 
+// VarOf is [Var] for a type that is known only at run time.
+func VarOf(name string, t reflect.Type) KeyVar { return KeyVar{name: name, typ: t} }
+
 func (v KeyVar) applyKey(env *keyEnv) { env.vars = append(env.vars, v) }
 
 // ctxVar is a value that a template reads from the call's context, as ctx.<name>.

@@ -18,7 +18,8 @@ type KeyExpr struct {
 	parts   []keyPart
 	tail    string // literal text behind the last value
 	list    bool   // one value is a list: the template makes one key for each element
-	direct  bool   // every value is read by its offset, see directPath
+	direct  bool   // every value is read by its offset:
+	fast    []directPart
 	maxKeys int
 }
 
@@ -28,7 +29,6 @@ type keyPart struct {
 	seg     keytmpl.Segment
 	table   *keyenc.Table
 	value   *compiled
-	direct  *directPath
 	list    bool
 }
 
@@ -196,17 +196,19 @@ func (k *KeyExpr) renderDirect(args []unsafe.Pointer) (string, error) {
 	if len(k.parts) == 0 {
 		return k.tail, nil
 	}
-	var buf [keyenc.MaxLen + 56]byte // so that the most common keys need no other
+	var buf [128]byte // so that the most common keys need no other
 	b := buf[:0]
-	for i := range k.parts {
-		part := &k.parts[i]
+	for i := range k.fast {
+		part := &k.fast[i]
 		b = append(b, part.literal...)
 		var fault *keyFault
-		if b, fault = part.direct.appendDirect(b, args[part.direct.arg], part.table); fault != nil {
-			return "", k.src.errorFor(&part.seg, fault)
+		if b, fault = part.append(b, args[part.arg]); fault != nil {
+			return "", k.src.errorFor(&k.parts[i].seg, fault)
 		}
 	}
-	b = append(b, k.tail...)
+	if k.tail != "" {
+		b = append(b, k.tail...)
+	}
 	if len(b) > keyenc.MaxLen {
 		return k.text(b), nil
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // foldString replaces string(x), which in expr prints anything: nil as "<nil>", maps in some order, pointers.
-func (f *folder) foldString(n *ast.BuiltinNode, args []shape, m mode) (ast.Node, shape) {
+func (f *folder) foldString(n *ast.BuiltinNode, args []shape, m mode, what string) (ast.Node, shape) {
 	if len(args) != 1 {
 		return n, f.fail(n, "string takes one value", "")
 	}
@@ -20,13 +20,12 @@ func (f *folder) foldString(n *ast.BuiltinNode, args []shape, m mode) (ast.Node,
 		case s.elem != nil || s.t != nil && textKindOf(s.t) == textList:
 			bad = &problem{reason: "a list has no text", hint: "write map(…, string(#)) or join(…)"}
 		case s.t != nil && textKindOf(s.t) == textNone && !isBytes(s.t):
-			bad = scalarProblem(s.t, sourceText(n.Arguments[0]))
+			bad = scalarProblem(s.t, strings.TrimSuffix(strings.TrimPrefix(what, "string("), ")"))
 		}
 	})
 	if bad != nil {
 		return n, f.failf(n, bad)
 	}
-	what := n.String()
 	return f.call(n, "string", typed(typeString), func(args ...any) (any, error) {
 		v := reflect.ValueOf(args[0])
 		if b, ok := args[0].([]byte); ok {
@@ -54,7 +53,7 @@ func bytesOf(v reflect.Value) []byte {
 }
 
 // foldToInt replaces int(x), which in expr wraps round and truncates what an int can't hold.
-func (f *folder) foldToInt(n *ast.BuiltinNode, args []shape, m mode) (ast.Node, shape) {
+func (f *folder) foldToInt(n *ast.BuiltinNode, args []shape, m mode, what string) (ast.Node, shape) {
 	if len(args) != 1 {
 		return n, f.fail(n, "int takes one value", "")
 	}
@@ -72,7 +71,6 @@ func (f *folder) foldToInt(n *ast.BuiltinNode, args []shape, m mode) (ast.Node, 
 			return n, f.fail(n, "int can't convert a "+s.String(), "")
 		}
 	}
-	what := n.String()
 	return f.call(n, "int", typed(typeInt), func(args ...any) (any, error) {
 		i, fault := toInt(reflect.ValueOf(args[0]), what)
 		return optionally(i, fault, m)

@@ -172,7 +172,8 @@ func (f *folder) foldLet(n *ast.VariableDeclaratorNode, m mode) (ast.Node, shape
 		return n, f.fail(n, "let can't give "+n.Name+" another meaning", "choose another name")
 	}
 	var s shape
-	n.Value, s = f.fold(n.Value, mode{blank: m.blank})
+	// The variable may hold nothing: wherever it is used it is a path again, which is judged there.
+	n.Value, s = f.fold(n.Value, mode{optional: true, blank: true})
 	f.lets = append(f.lets, letVar{n.Name, s})
 	n.Expr, s = f.fold(n.Expr, m)
 	f.lets = f.lets[:len(f.lets)-1]

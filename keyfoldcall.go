@@ -21,9 +21,9 @@ func (f *folder) method(n *ast.CallNode, m mode) (c *chain, done bool) {
 		f.fail(n, "only a method can be called", "")
 		return &chain{base: n}, true
 	}
-	c, done = f.chain(callee.Node, m)
-	if done {
-		c = startOf(c.base, c.shape, sourceText(callee.Node))
+	text := sourceText(callee.Node)
+	if c, done = f.chain(callee.Node, m); done {
+		c = startOf(c.base, c.shape, text)
 	}
 	if f.err != nil {
 		return c, false

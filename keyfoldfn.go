@@ -58,24 +58,23 @@ func (f *folder) foldBuiltin(n *ast.BuiltinNode, m mode) (ast.Node, shape) {
 		return f.foldPredicate(n, m)
 	}
 	args := make([]shape, len(n.Arguments))
+	text := sourceText(n) // while it is still what the user wrote
 	inner := mode{blank: m.blank}
 	if optionalBuiltins[n.Name] {
 		inner.optional = m.optional
 	}
 	for i := range n.Arguments {
 		n.Arguments[i], args[i] = f.fold(n.Arguments[i], inner)
-		if exactBuiltins[n.Name] && f.err == nil && elementOrSelf(args[i]).anyWide() {
-			return n, f.failf(n.Arguments[i], wideProblem(elementOrSelf(args[i])))
-		}
+		f.exact(n, n.Arguments[i], args[i])
 	}
 	if f.err != nil {
 		return n, shape{}
 	}
 	switch n.Name {
 	case "string":
-		return f.foldString(n, args, inner)
+		return f.foldString(n, args, inner, text)
 	case "int":
-		return f.foldToInt(n, args, inner)
+		return f.foldToInt(n, args, inner, text)
 	case "first", "last", "get":
 		return f.foldGet(n, args, inner)
 	case "min", "max":
@@ -96,6 +95,22 @@ func (f *folder) foldBuiltin(n *ast.BuiltinNode, m mode) (ast.Node, shape) {
 		return n, f.foldLists(n, args)
 	}
 	return n, typed(results[n.Name])
+}
+
+// exact refuses numbers that a function would change, or doesn't know as numbers because their type has a name.
+func (f *folder) exact(n *ast.BuiltinNode, at ast.Node, s shape) {
+	if !exactBuiltins[n.Name] || f.err != nil {
+		return
+	}
+	elem := elementOrSelf(s)
+	if elem.anyWide() {
+		f.failf(at, wideProblem(elem))
+		return
+	}
+	// The elements of a list that is an argument are as they are; everything else has been made plain, see vmType.
+	if t := elem.t; t != nil && s.t != nil && derefType(s.t) != derefType(t) && vmType(t) != t {
+		f.fail(at, n.Name+" takes plain numbers, not "+typeName(t), "convert them: map(…, int(#))")
+	}
 }
 
 // foldLists finds the elements of what a function makes out of lists.
@@ -145,6 +160,14 @@ func (f *folder) found(n *ast.BuiltinNode, s shape, m mode) (ast.Node, shape) {
 
 // foldPredicate folds the functions that look at every element of a list.
 func (f *folder) foldPredicate(n *ast.BuiltinNode, m mode) (ast.Node, shape) {
+	if n.Name == "sum" && len(n.Arguments) == 1 { // sum(x, #), whose elements are made plain
+		at := n.Location()
+		each, self := &ast.PredicateNode{}, &ast.PointerNode{}
+		each.Node = self
+		each.SetLocation(at)
+		self.SetLocation(at)
+		n.Arguments = append(n.Arguments, each)
+	}
 	list, elem := f.foldList(n.Arguments[0], m)
 	n.Arguments[0] = list
 	scope := predicateScope{elem: elem}
@@ -168,9 +191,7 @@ func (f *folder) foldPredicate(n *ast.BuiltinNode, m mode) (ast.Node, shape) {
 	if f.err != nil {
 		return n, shape{}
 	}
-	if exactBuiltins[n.Name] && result.anyWide() {
-		return n, f.failf(n, wideProblem(result))
-	}
+	f.exact(n, n, result)
 	switch n.Name {
 	case "filter", "sortBy":
 		return n, listOf(elem)

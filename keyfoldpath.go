@@ -105,8 +105,9 @@ func (f *folder) chain(n ast.Node, m mode) (c *chain, done bool) {
 		if id, ok := n.Node.(*ast.IdentifierNode); ok && id.Value == rootCtx {
 			return f.fromCtx(n), false
 		}
+		text := sourceText(n.Node)
 		if c, done = f.chain(n.Node, m); done {
-			c = startOf(c.base, c.shape, sourceText(n.Node))
+			c = startOf(c.base, c.shape, text)
 		}
 		if f.err == nil {
 			c = f.member(n, c, m)
@@ -115,8 +116,9 @@ func (f *folder) chain(n ast.Node, m mode) (c *chain, done bool) {
 	case *ast.CallNode:
 		return f.method(n, m)
 	}
+	text := sourceText(n)
 	folded, s := f.fold(n, m)
-	return startOf(folded, s, sourceText(n)), true
+	return startOf(folded, s, text), true
 }
 
 // root starts a path from a name.

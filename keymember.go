@@ -11,7 +11,7 @@ type member struct {
 	kind  memberKind
 	name  string        // Go's name for it
 	index []int         // of a field, through embedded structs
-	nth   int           // of a method in the method set of a pointer, or of an interface
+	nth   int           // of a method in the method set of a pointer; negative for a method of an interface
 	key   reflect.Value // of a map
 	typ   reflect.Type  // what it yields
 }
@@ -152,6 +152,9 @@ func methodsOf(cs candidates, t reflect.Type) candidates {
 			continue
 		}
 		c := candidate{name: m.Name, path: m.Name + "()", nth: i, method: true}
+		if receiver == 0 {
+			c.nth = -1 // its place among the methods of the value that is in the interface is not known yet
+		}
 		if c.typ = resultOf(m.Type); c.typ == nil || m.Type.NumIn() != receiver {
 			c.args = true
 		}

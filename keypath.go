@@ -69,7 +69,10 @@ func (m *member) from(v reflect.Value, text string) (reflect.Value, *keyFault) {
 	case memberField:
 		return fieldOf(v, m.index, text)
 	case memberMethod:
-		return callMethod(methodValue(v, m.nth), nil, text)
+		if m.nth < 0 {
+			return callMethod(addr(v).MethodByName(m.name), nil, text)
+		}
+		return callMethod(addr(v).Method(m.nth), nil, text)
 	case memberMapKey:
 		if e := v.MapIndex(m.key); e.IsValid() {
 			return e, nil
@@ -101,9 +104,6 @@ func fieldOf(v reflect.Value, index []int, text string) (reflect.Value, *keyFaul
 	}
 	return v, nil
 }
-
-// methodValue binds a method of the set that candidatesOf listed.
-func methodValue(v reflect.Value, nth int) reflect.Value { return addr(v).Method(nth) }
 
 // callMethod calls the user's code on the way to a value. What it panics with ends here, so that a lock that was taken
 // before is not left behind.

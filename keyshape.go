@@ -3,6 +3,7 @@ package latchkey
 import (
 	"reflect"
 	"strconv"
+	"strings"
 )
 
 // shape is what is known of an expression's value before it runs. expr's own checker forgets the types of lists that
@@ -231,9 +232,18 @@ func (s shape) textProblem(path string) (list bool, p *problem) {
 		return false, scalarProblem(s.t, path)
 	}
 	elem, _ := s.element()
-	if isList, p := elem.textProblem("#"); p != nil {
-		return true, &problem{reason: "in its elements: " + p.reason, hint: p.hint}
-	} else if isList {
+	isList, p := elem.textProblem(path + "[…]")
+	switch {
+	case p != nil && elem.t != nil && derefType(elem.t).Kind() == reflect.Struct:
+		hint := "write map(" + path + ", .X) for one key per element"
+		if names := textMembers(derefType(elem.t)); len(names) > 0 {
+			hint = "write map(" + path + ", ." + names[0] + ") for one key per element"
+		}
+		return true, &problem{reason: "the elements of this list have no text: " + p.reason, hint: hint}
+	case p != nil:
+		return true, &problem{reason: "the elements of this list have no text: " + p.reason,
+			hint: "convert them: map(" + path + ", …)"}
+	case isList:
 		return true, &problem{reason: "a list of lists", hint: "write flatten(…) for one key per innermost element"}
 	}
 	return true, nil
@@ -247,7 +257,7 @@ func scalarProblem(t reflect.Type, path string) *problem {
 			hint:   "convert it: string(" + path + ") or int(" + path + ")",
 		}
 	}
-	if textKindOf(t) != textNone {
+	if kind := textKindOf(t); kind != textNone && kind != textList {
 		return nil
 	}
 	t = derefType(t)
@@ -263,7 +273,10 @@ func scalarProblem(t reflect.Type, path string) *problem {
 	case t.Kind() == reflect.Map:
 		p.hint = "name one of its entries: " + path + `["…"]`
 	case t.Kind() == reflect.Struct:
-		p.hint = "name one of its members" + someMembers(t, path)
+		p.hint = "name one of its members"
+		if names := textMembers(t); len(names) > 0 {
+			p.hint += ": " + path + "." + strings.Join(names, ", "+path+".")
+		}
 	}
 	return p
 }
@@ -275,20 +288,14 @@ func ofType(t reflect.Type) string {
 	return " (it is a " + typeName(t) + ")"
 }
 
-// someMembers suggests the first members of t that have a text.
-func someMembers(t reflect.Type, path string) string {
-	text, n := "", 0
+// textMembers names the first members of t that have a text.
+func textMembers(t reflect.Type) []string {
+	const most = 3
+	var names []string
 	for _, c := range candidatesOf(t) {
-		if c.hidden || c.args || c.method || c.depth > 0 || scalarProblem(c.typ, "") != nil {
-			continue
+		if len(names) < most && !c.hidden && !c.args && !c.method && c.depth == 0 && scalarProblem(c.typ, "") == nil {
+			names = append(names, c.name)
 		}
-		if text += ", " + path + "." + c.name; n == 2 {
-			break
-		}
-		n++
 	}
-	if text == "" {
-		return ""
-	}
-	return ":" + text[1:]
+	return names
 }

@@ -16,6 +16,9 @@ func compileKey(template string, env keyEnv) (*KeyExpr, error) {
 	if err := env.check(k.src); err != nil {
 		return nil, err
 	}
+	if err := k.src.tooLong(); err != nil {
+		return nil, err
+	}
 	code := template
 	if code == "" {
 		code = "#{" + rootFn + "}"
@@ -29,8 +32,21 @@ func compileKey(template string, env keyEnv) (*KeyExpr, error) {
 		return nil, err
 	}
 	k.fuse()
+	if len(k.parts) == 0 {
+		k.tail = k.text([]byte(k.tail))
+	}
 	k.src.text = template
 	return k, nil
+}
+
+// maxSource bounds what a configuration file can make the parser recurse into.
+const maxSource = 4096
+
+func (s source) tooLong() *KeyError {
+	if len(s.text) <= maxSource {
+		return nil
+	}
+	return &KeyError{Template: s.text[:40] + "…", Reason: "longer than 4096 bytes", condition: s.condition}
 }
 
 func (s source) syntaxError(err error) *KeyError {
@@ -132,13 +148,13 @@ func (k *KeyExpr) fuse() {
 		parts = append(parts, part)
 	}
 	k.parts, k.tail = parts, pending+k.tail
-	k.direct = true
 	for i := range k.parts {
-		if p := k.parts[i].value.path; p != nil && !k.parts[i].list {
-			k.parts[i].direct = directFrom(p)
+		part := &k.parts[i]
+		if d := directFrom(part.value.path); d != nil {
+			k.fast = append(k.fast, directPart{literal: part.literal, table: part.table, directPath: *d})
 		}
-		k.direct = k.direct && k.parts[i].direct != nil
 	}
+	k.direct = len(k.fast) == len(k.parts)
 	if len(k.parts) == 0 {
 		k.tail = keyenc.Shorten([]byte(k.tail))
 	}

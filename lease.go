@@ -138,12 +138,12 @@ func (le *Lease) finish(err *error) {
 // letGo ends the caller's time with the grant: the next local caller gets it, or the store gets it back.
 func (h *hold) letGo(ctx context.Context, now watchdog.Reading) error {
 	l, g := h.g.locks, h.g
-	if h.limit.Lease > 0 {
-		l.dog.Remove(&h.limit)
+	if h.limit != nil {
+		l.dog.Remove(h.limit)
 	}
 	l.observe(ctx, EventReleased, h.template, g.key(), now.Sub(h.started), nil)
 	g.hold.Store(nil)
-	err := l.giveBack(ctx, g)
+	err := l.giveBack(g, now)
 	if err != nil {
 		l.observe(ctx, EventReleaseFailed, h.template, g.key(), 0, err)
 	}

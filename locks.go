@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -84,7 +85,7 @@ func New(store Store, opts ...LocksOption) *Locks {
 
 // check returns what is wrong with the options of a hold in a store with these capabilities.
 func (c *holdConfig) check(caps Capabilities) []error {
-	errs := c.errs
+	errs := slices.Clone(c.errs)
 	if c.mint && !caps.Tokens {
 		errs = append(errs, errors.New("latchkey: MintToken: this store mints no tokens; leave the option out or use another store"))
 	}
@@ -92,9 +93,9 @@ func (c *holdConfig) check(caps Capabilities) []error {
 }
 
 // Close ends the subscription over which the store wakes waiters. Locks that are held stay held and renewed until they
-// are released; callers that wait go on by polling; new locks are refused with [ErrStore]. Close always returns nil and
-// may be called more than once.
-func (l *Locks) Close() error {
+// are released; callers that wait go on by polling; new locks are refused with [ErrStore]. The store's client is the
+// caller's: close it after the Locks, when nothing is held any more. Close may be called more than once.
+func (l *Locks) Close() {
 	l.closed.Store(true)
 	l.waiting.Lock()
 	stop := l.waiting.stop
@@ -103,7 +104,6 @@ func (l *Locks) Close() error {
 	if stop != nil {
 		stop()
 	}
-	return nil
 }
 
 // Acquire takes the lock of a key and returns a lease on it, which the caller must release. It is for holds that do not

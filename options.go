@@ -86,6 +86,10 @@ func (o decoratorOption) applyDecorator(c *decoratorConfig) { o(c) }
 
 // Wait makes a caller queue for a busy lock, for at most d. Wait(0), the default, does not queue: a busy lock is
 // answered at once with [ErrBusy]. The caller's context ends any wait earlier.
+//
+// A holder that crashed blocks its key until its lease ends, 30 seconds by default: callers who wait for less time get
+// [ErrBusy] until then. Make the wait longer than the lease, or the lease shorter ([RenewedLease]), where a crash must
+// not be seen by callers.
 func Wait(d time.Duration) HoldOption {
 	return holdOption(func(c *holdConfig) {
 		if d < 0 {
@@ -101,9 +105,9 @@ func WaitForever() HoldOption {
 	return holdOption(func(c *holdConfig) { c.wait = forever })
 }
 
-// LeaseFor holds the lock for d and no longer: the lease is not renewed, and the context given to the function is
-// cancelled when it ends. Fractions of a millisecond round up. Without LeaseFor a watchdog renews the lease for as
-// long as the function runs; see [Watchdog].
+// LeaseFor holds the lock for d and no longer, however long the function runs: the lease is not renewed, and the
+// context given to the function is cancelled when it ends. Fractions of a millisecond round up. It is for work with a
+// known bound; for a lock that is just freed sooner after a crash, use [RenewedLease].
 func LeaseFor(d time.Duration) HoldOption {
 	return holdOption(func(c *holdConfig) {
 		if c.checkLease("LeaseFor", d) {
@@ -112,11 +116,12 @@ func LeaseFor(d time.Duration) HoldOption {
 	})
 }
 
-// Watchdog sets the length of a renewed lease: how long the lock outlives a process that crashed, 30 seconds unless
-// set. The lease is renewed each time a third of it has passed. Fractions of a millisecond round up.
-func Watchdog(lease time.Duration) HoldOption {
+// RenewedLease sets the length of a lease that a watchdog renews for as long as the function runs, each time a third of
+// it has passed: 30 seconds unless set. It is how long the lock outlives a process that crashed, and how long a process
+// can be cut off from the store before it loses its locks. Fractions of a millisecond round up.
+func RenewedLease(lease time.Duration) HoldOption {
 	return holdOption(func(c *holdConfig) {
-		if c.checkLease("Watchdog", lease) {
+		if c.checkLease("RenewedLease", lease) {
 			c.lease, c.fixed = roundUp(lease), false
 		}
 	})

@@ -41,19 +41,25 @@ func (t *Table) Plain(c byte) bool { return t.plain[c] }
 // Append appends s, encoded. It reports whether s holds anything that can be seen: a value that is empty or nothing but
 // blanks is no value.
 func (t *Table) Append(b []byte, s string) (_ []byte, visible bool) {
-	for i := range len(s) {
-		if !t.plain[s[i]] {
-			return t.appendSlow(b, s, i)
-		}
+	n := len(b)
+	if len(s) > cap(b)-n {
+		return t.appendSlow(b, s)
 	}
-	return append(b, s...), len(s) > 0
+	// Checked and copied in one pass, which is what keys are made of nearly always.
+	dst := b[n : n+len(s)]
+	for i := range len(dst) {
+		c := s[i]
+		if !t.plain[c] {
+			return t.appendSlow(b, s)
+		}
+		dst[i] = c
+	}
+	return b[:n+len(s)], len(s) > 0
 }
 
-// appendSlow is Append for texts whose first n bytes are plain, and whose next is not.
-func (t *Table) appendSlow(b []byte, s string, n int) (_ []byte, visible bool) {
-	b = append(b, s[:n]...)
-	visible = n > 0
-	for i := n; i < len(s); {
+// appendSlow is Append for texts that are long or hold something to encode.
+func (t *Table) appendSlow(b []byte, s string) (_ []byte, visible bool) {
+	for i := 0; i < len(s); {
 		c := s[i]
 		if c < utf8.RuneSelf {
 			if t.plain[c] {

@@ -123,15 +123,20 @@ func (c *ChildProcess) Lines() <-chan string { return c.lines }
 // Hear returns the next line that the child says. The test ends if there is none.
 func (c *ChildProcess) Hear(t TB) string {
 	t.Helper()
+	limit := time.After(hearLimit)
 	select {
 	case line, ok := <-c.lines:
 		if ok {
 			return line
 		}
-		<-c.done
-		t.Fatalf("testenv: %s ended (%s) and said nothing more; it wrote:\n%s", c.name, c.exit(), c.Log())
-	case <-time.After(hearLimit):
+	case <-limit:
 		t.Fatalf("testenv: %s has said nothing for %v; it wrote:\n%s", c.name, hearLimit, c.Log())
+	}
+	select {
+	case <-c.done:
+		t.Fatalf("testenv: %s ended (%s) and said nothing more; it wrote:\n%s", c.name, c.exit(), c.Log())
+	case <-limit:
+		t.Fatalf("testenv: %s runs but can't be heard: it closed its output, or said a line over %d bytes", c.name, lineRoom)
 	}
 	return ""
 }

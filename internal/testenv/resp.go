@@ -77,7 +77,7 @@ func readReply(r *bufio.Reader) (any, error) {
 	case kind == ':':
 		return n, nil
 	case n < 0:
-		return nil, nil //nolint:nilnil // nil is a reply: the key is not there
+		return nil, nil // a reply as well: no such key
 	case kind == '$':
 		text := make([]byte, n+2)
 		if _, err := io.ReadFull(r, text); err != nil {

@@ -30,6 +30,14 @@ func (r Reading) Sub(earlier Reading) time.Duration {
 	return time.Duration(max(r.mono-earlier.mono, r.wall-earlier.wall))
 }
 
+// earlier returns the one of two points in time that comes first.
+func earlier(a, b Reading) Reading {
+	if a.mono <= b.mono {
+		return a
+	}
+	return b
+}
+
 // IsZero reports whether r was never read.
 func (r Reading) IsZero() bool { return r == Reading{} }
 

@@ -140,24 +140,27 @@ func (d *Dog) unlink(it *Item) {
 	it.prev, it.next, it.watched = nil, nil, false
 }
 
-// wait returns how long after now the item needs a look.
-func (it *Item) wait(now Reading) time.Duration {
-	left := it.Deadline.Left(now)
+// look returns when the item needs a look.
+func (it *Item) look() Reading {
+	end := Reading{it.Deadline.mono.Load(), it.Deadline.wall.Load()}
 	if it.Fixed || it.renewing {
-		return left
+		return end
 	}
-	return min(left, -now.Sub(it.due))
+	return earlier(end, it.due)
 }
 
 // schedule sets the timer if the item needs a look before it would fire.
 func (d *Dog) schedule(it *Item) {
-	now := Now()
-	in := max(it.wait(now), 0)
-	at := now.Add(in)
-	if !d.wakeAt.IsZero() && at.Sub(d.wakeAt) >= 0 {
+	at := it.look()
+	if !d.wakeAt.IsZero() && earlier(at, d.wakeAt) == d.wakeAt {
 		return
 	}
+	d.setTimer(at, Now())
+}
+
+func (d *Dog) setTimer(at, now Reading) {
 	d.wakeAt = at
+	in := max(-now.Sub(at), 0)
 	if d.timer == nil {
 		d.timer = time.AfterFunc(in, d.beat)
 		return
@@ -190,7 +193,7 @@ func (d *Dog) collect() (batch, gone []*Item) {
 			break
 		}
 	}
-	next := time.Duration(-1)
+	var next Reading
 	for it := d.first; it != nil; {
 		after := it.next
 		switch {
@@ -203,14 +206,13 @@ func (d *Dog) collect() (batch, gone []*Item) {
 			it.renewing = true
 			batch = append(batch, it)
 		}
-		if wait := max(it.wait(now), 0); next < 0 || wait < next {
-			next = wait
+		if at := it.look(); next.IsZero() || earlier(at, next) == at {
+			next = at
 		}
 		it = after
 	}
-	if next >= 0 {
-		d.wakeAt = now.Add(next)
-		d.timer.Reset(next)
+	if !next.IsZero() {
+		d.setTimer(next, now)
 	}
 	return batch, gone
 }

@@ -1,0 +1,37 @@
+package latchkey
+
+import "context"
+
+// Bound is a decorator that knows its variables, for adapters: code that runs something under a lock and has the values
+// for the key at hand, such as an HTTP request. To wrap a function use [Func] and its kin. A Bound is safe for
+// concurrent use.
+type Bound struct{ b *bound }
+
+// Bind compiles the decorator for calls with these variables. name is what #{fn} stands for, unless [Name] says
+// otherwise; it may be empty. A template that does not fit the variables is a *[KeyError].
+func (d *Decorator) Bind(name string, vars ...KeyVar) (*Bound, error) {
+	b, err := d.compile(name, `nothing here has a name: give it one with Name("…")`, vars)
+	if err != nil {
+		return nil, err
+	}
+	return &Bound{b}, nil
+}
+
+// Do runs fn under the lock of these arguments, the values of the variables in their order, in the way of [Func]: with
+// a context that ends with the lease, a release however fn ends, and a loss joined to fn's error. If there is no
+// lock fn is not called and the error matches [ErrBusy], [ErrKey] or [ErrStore].
+func (b *Bound) Do(ctx context.Context, args []any, fn func(ctx context.Context) error) (err error) {
+	at, err := b.b.key.point(args)
+	if err != nil {
+		return err
+	}
+	lease, err := b.b.enter(ctx, at)
+	if err != nil {
+		return err
+	}
+	if lease == nil {
+		return fn(ctx)
+	}
+	defer lease.finish(&err)
+	return fn(lease.Context())
+}

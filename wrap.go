@@ -1,0 +1,90 @@
+package latchkey
+
+import (
+	"context"
+	"errors"
+	"reflect"
+)
+
+// None is the result of an Action, for [OnBusy] on functions that have no result.
+type None = struct{}
+
+// Args0, Args2 and Args3 are the arguments of functions that have none, two or three, for [OnBusy].
+type (
+	Args0           = struct{}
+	Args2[A, B any] struct {
+		First  A
+		Second B
+	}
+	Args3[A, B, C any] struct {
+		First  A
+		Second B
+		Third  C
+	}
+)
+
+// FuncOption is an option of [Func] and its kin, typed like the function: arguments A, result R.
+type FuncOption[A, R any] interface{ applyFunc(*funcConfig[A, R]) }
+
+type funcConfig[A, R any] struct {
+	busy func(context.Context, A, *BusyError) (R, error)
+}
+
+type funcOption[A, R any] func(*funcConfig[A, R])
+
+func (o funcOption[A, R]) applyFunc(c *funcConfig[A, R]) { o(c) }
+
+// OnBusy answers a call whose lock is busy by calling f instead of the function. f runs without the lock. An error of
+// the function itself never counts as busy.
+func OnBusy[A, R any](f func(ctx context.Context, args A, busy *BusyError) (R, error)) FuncOption[A, R] {
+	return funcOption[A, R](func(c *funcConfig[A, R]) { c.busy = f })
+}
+
+// wrap is what all forms have in common. named is the function that the user wrote, call the same with its arguments
+// in one value, and pointers tells where each of them is.
+func wrap[A, R any](
+	d *Decorator, named any, args []reflect.Type, pointers func(*A, *argPointers),
+	call func(context.Context, A) (R, error), opts []FuncOption[A, R],
+) (func(context.Context, A) (R, error), error) {
+	b, err := d.bind(named, args)
+	if err != nil {
+		return nil, err
+	}
+	var c funcConfig[A, R]
+	for _, o := range opts {
+		if isNil(o) {
+			return nil, errors.New("latchkey: a function option is nil; leave it out")
+		}
+		o.applyFunc(&c)
+	}
+	n := len(b.key.env.vars)
+	return func(ctx context.Context, a A) (r R, err error) {
+		var p argPointers
+		at := place(&a, &p, pointers, b.inPlace)
+		lease, err := b.enter(ctx, at[:n])
+		if err != nil {
+			// Not errors.As: only the lock's own answer counts, nothing that user code wrapped into another one.
+			if busy, ok := err.(*BusyError); ok && c.busy != nil { //nolint:errorlint // see above
+				return c.busy(ctx, a, busy)
+			}
+			return r, err
+		}
+		if lease == nil {
+			return call(ctx, a)
+		}
+		defer lease.finish(&err)
+		return call(lease.Context(), a)
+	}, nil
+}
+
+// must is the panic of the forms that are used where a program is wired.
+func must[F any](f F, err error) F {
+	if err != nil {
+		panic(err.Error())
+	}
+	return f
+}
+
+func types[A any]() []reflect.Type        { return []reflect.Type{reflect.TypeFor[A]()} }
+func types2[A, B any]() []reflect.Type    { return append(types[A](), reflect.TypeFor[B]()) }
+func types3[A, B, C any]() []reflect.Type { return append(types2[A, B](), reflect.TypeFor[C]()) }

@@ -114,7 +114,7 @@ func footprint() int64 {
 }
 
 func heldByLatchkey(client *redis.Client, j job) (take func(int64) error, lost func() int64) {
-	locks := latchkey.New(redisstore.New(client), latchkey.Watchdog(j.Lease))
+	locks := latchkey.New(redisstore.New(client), latchkey.RenewedLease(j.Lease))
 	ctx := context.Background()
 	leases := make([]*latchkey.Lease, j.N)
 	take = func(i int64) (err error) {

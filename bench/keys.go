@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/latchkey-go/latchkey"
@@ -42,27 +43,26 @@ var keyShapes = []keyShape{
 // that has no value is subtracted.
 func keys(env testenv.TB, c config, r *report) {
 	r.titlef("keys, %s: making a key from the arguments", oneCore().name)
+	r.notef("lower quartile of samples of %v, the fastest and the upper quartile in parentheses", sampleFor)
 	r.notef("latchkey: a decorated call that is refused, less the same call without a value in its template")
 	all := measureLocal(env, c, "keys")
-	rows := make([]string, 0, len(keyShapes))
-	var targets []func()
-	for _, shape := range keyShapes {
+	rows := make([]string, len(keyShapes))
+	ratios, allocs := make([]float64, len(keyShapes)), make([]float64, len(keyShapes))
+	for i, shape := range keyShapes {
 		closure, sprintf := all[shape.name+"/closure"], all[shape.name+"/Sprintf"]
 		full, empty := all[shape.name+"/latchkey"], all[shape.name+"/empty"]
-		nanos, allocs := full.nanos.minus(empty.nanos), full.allocs.minus(empty.allocs)
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", shape.name, shape.template, closure.nanos.spread("%.0f"),
-			nanos.spread("%.0f"), nanos.over(closure.nanos).spread("%.2f"), allocs.spread("%.0f"),
-			sprintf.nanos.spread("%.0f"), sprintf.allocs.spread("%.0f")))
-		if shape.direct {
-			targets = append(targets, func() {
-				r.atMost("keys, "+shape.name+" × closure", nanos.over(closure.nanos), 2)
-				r.atMost("keys, "+shape.name+", allocations", allocs.rounded(), 1)
-			})
-		}
+		nanos := full.undisturbed() - empty.undisturbed()
+		ratios[i] = nanos / closure.undisturbed()
+		allocs[i] = math.Round(full.allocs.median() - empty.allocs.median())
+		rows[i] = fmt.Sprintf("%s\t%s\t%s\t%.0f = %.0f - %.0f\t%.2f\t%.0f\t%s\t%.0f", shape.name, shape.template, closure.print(),
+			nanos, full.undisturbed(), empty.undisturbed(), ratios[i], allocs[i], sprintf.print(), sprintf.allocs.median())
 	}
 	r.table("shape\ttemplate\tclosure, ns\tlatchkey, ns\t× closure\tallocs\tSprintf, ns\tallocs", rows)
-	for _, check := range targets {
-		check()
+	for i, shape := range keyShapes {
+		if shape.direct {
+			r.atMost("keys, "+shape.name+" × closure", series{ratios[i]}, 2)
+			r.atMost("keys, "+shape.name+", allocations", series{allocs[i]}, 1)
+		}
 	}
 }
 
@@ -87,9 +87,7 @@ var sink string
 
 func keysLoad(job) (func(turn) (any, error), error) {
 	locks := latchkey.New(memstore.New())
-	if err := locks.Close(); err != nil {
-		return nil, err
-	}
+	locks.Close()
 	var names []string
 	for _, shape := range keyShapes {
 		for _, way := range []string{"/closure", "/latchkey", "/empty", "/Sprintf"} {

@@ -197,6 +197,15 @@ func (c *contest) round(env testenv.TB, d time.Duration) {
 	c.p50, c.p99 = append(c.p50, waits.quantile(0.5)), append(c.p99, waits.quantile(0.99))
 }
 
+// bothCPU is the CPU time of client and server for 100,000 pairs, in seconds.
+func (c *contest) bothCPU() series {
+	sum := make(series, len(c.cpu))
+	for i := range sum {
+		sum[i] = c.cpu[i] + c.serverCPU[i]
+	}
+	return sum
+}
+
 // interleave gives every contender its turn, round by round.
 func interleave(env testenv.TB, rounds int, d time.Duration, contests ...*contest) {
 	env.Helper()

@@ -77,21 +77,3 @@ func jain(turns []int64) float64 {
 	}
 	return sum * sum / (float64(len(turns)) * squares)
 }
-
-// minus subtracts the other's figure of the same round.
-func (s series) minus(other series) series {
-	rest := make(series, min(len(s), len(other)))
-	for i := range rest {
-		rest[i] = s[i] - other[i]
-	}
-	return rest
-}
-
-// rounded leaves out of an average of allocations what the runtime itself allocates now and then.
-func (s series) rounded() series {
-	whole := make(series, len(s))
-	for i := range s {
-		whole[i] = math.Round(s[i])
-	}
-	return whole
-}

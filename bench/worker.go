@@ -15,16 +15,17 @@ import (
 
 // job is what a worker process is to do, as often as it is told.
 type job struct {
-	Load      string // of loads
-	Contender string
-	Addr      string // of the server
-	// Goroutines share OneKey, or have keys of their own, keep each lock for Body and stay away for Pause.
-	Goroutines  int
-	OneKey      bool
-	Body, Pause time.Duration
-	// N is how many leases are held, for how long unless renewed: Lease.
-	N     int
-	Lease time.Duration
+	Load      string `json:"load"` // of loads
+	Contender string `json:"contender"`
+	Addr      string `json:"addr"` // of the server
+	// Goroutines share one key, or have keys of their own, keep each lock for Body and stay away for Pause.
+	Goroutines int           `json:"goroutines"`
+	OneKey     bool          `json:"oneKey"`
+	Body       time.Duration `json:"body"`
+	Pause      time.Duration `json:"pause"`
+	// N leases are held, renewed before Lease is over.
+	N     int           `json:"n"`
+	Lease time.Duration `json:"lease"`
 }
 
 // loads are what a worker can do. Each prepares itself and returns what to do in a round.
@@ -38,8 +39,8 @@ var loads = map[string]func(j job) (func(turn) (any, error), error){
 
 // turn is a worker's turn in a round. All workers of one contender begin at the same moment.
 type turn struct {
-	Begin time.Time
-	For   time.Duration
+	Begin time.Time     `json:"begin"`
+	For   time.Duration `json:"for"`
 }
 
 func (t turn) end() time.Time { return t.Begin.Add(t.For) }
@@ -138,9 +139,14 @@ type usage struct {
 func usageNow() usage {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
+	return usage{cpuNow(), m.Mallocs, m.TotalAlloc}
+}
+
+// cpuNow is the CPU time that this process has used.
+func cpuNow() time.Duration {
 	var r syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r) // cannot fail for the process itself
-	return usage{time.Duration(r.Utime.Nano() + r.Stime.Nano()), m.Mallocs, m.TotalAlloc}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
 func (u usage) since(before usage) usage {

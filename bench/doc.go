@@ -5,6 +5,7 @@
 //	go run ./bench -only uncontended,hot        # some of them
 //	go run ./bench -rounds 21 -slice 300ms      # more and shorter rounds, for a machine that others use too
 //	go run ./bench -strict                      # exit code 1 if a target is missed
+//	go run ./bench -profile /tmp/p -only hot    # CPU profiles of every contender, for go tool pprof
 //
 // It needs a redis-server in the PATH, or LATCHKEY_REDIS_SERVER; it starts its own servers and processes and stops them.
 //

@@ -61,6 +61,7 @@ func run(args []string, out io.Writer) (misses int, err error) {
 	slice := flags.Duration("slice", time.Second, "how long a turn takes")
 	quick := flags.Bool("quick", false, "one short turn each: shows that everything works, not how fast")
 	strict := flags.Bool("strict", false, "exit code 1 if a target is missed")
+	flags.StringVar(&profileDir, "profile", "", "`directory` for a CPU profile of every turn of every contender")
 	if err := flags.Parse(args); err != nil {
 		return 0, err
 	}

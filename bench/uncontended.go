@@ -24,12 +24,13 @@ func uncontended(env testenv.TB, c config, r *report) {
 		rows := make([]string, len(contenders))
 		for i, name := range contenders {
 			one := contests[name]
-			rows[i] = fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", name, one.nanos.times(1e-3).spread("%.1f"),
+			rows[i] = fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", name, one.nanos.times(1e-3).spread("%.1f"),
 				one.nanos.over(contests[isRaw].nanos).spread("%.2f"), one.nanos.over(contests[isByHand].nanos).spread("%.3f"),
-				one.bothCPU().times(10).spread("%.1f"), one.bothCPU().over(contests[isByHand].bothCPU()).spread("%.3f"),
+				one.cpu.times(10).spread("%.1f"), one.serverCPU.times(10).spread("%.1f"),
+				one.bothCPU().over(contests[isByHand].bothCPU()).spread("%.3f"),
 				one.allocs.spread("%.0f"))
 		}
-		r.table("contender\tµs/pair\t× raw\t× by hand\tCPU µs, client + server\t× by hand\tallocs", rows)
+		r.table("contender\tµs/pair\t× raw\t× by hand\tclient CPU, µs\tserver CPU, µs\tCPU × by hand\tallocs", rows)
 		for _, name := range []string{isLatchkey, isLatchkey3s} {
 			r.atMost(fmt.Sprintf("uncontended, %s, %s × by hand", p.name, name),
 				contests[name].nanos.over(contests[isByHand].nanos), 1.05)

@@ -56,7 +56,7 @@ func work(self *testenv.Self) {
 		self.Failf("worker %s, %s: %v", j.Load, j.Contender, err)
 	}
 	self.Sayf("ready")
-	for {
+	for n := 0; ; n++ {
 		line, ok := self.Hear()
 		if !ok {
 			return
@@ -65,7 +65,7 @@ func work(self *testenv.Self) {
 		if err := json.Unmarshal([]byte(line), &t); err != nil {
 			self.Failf("worker: %v", err)
 		}
-		result, err := act(t)
+		result, err := j.profile(n, func() (any, error) { return act(t) })
 		if err != nil {
 			self.Failf("worker %s, %s: %v", j.Load, j.Contender, err)
 		}
@@ -91,6 +91,7 @@ func hire[T any](env testenv.TB, n, core int, j job) crew[T] {
 	if core != anyCore {
 		opts = append(opts, testenv.Env(pinVar, strconv.Itoa(core)))
 	}
+	opts = profiled(opts)
 	c := make(crew[T], n)
 	for i := range c {
 		c[i] = testenv.Child(env, "worker", opts...)

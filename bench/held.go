@@ -31,7 +31,7 @@ type heldResult struct {
 func held(env testenv.TB, c config, r *report) {
 	counts, lease, window := []int{1000, 10_000}, 6*time.Second, max(2*time.Second, 8*c.slice)
 	if c.quick {
-		counts, lease, window = []int{20}, 900*time.Millisecond, 900*time.Millisecond
+		counts, lease, window = []int{20}, 900*time.Millisecond, 400*time.Millisecond
 	}
 	r.titlef("held, unpinned: leases of %v that are only renewed, each third of it, watched for %v", lease, window)
 	r.notef("one round; redislock renews nothing itself: a goroutine for each lease does it here")

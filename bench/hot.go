@@ -2,14 +2,18 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/latchkey-go/latchkey/internal/testenv"
 )
 
 // hot measures one key that everybody in a process wants and nobody needs for long: what the lock itself costs.
 func hot(env testenv.TB, c config, r *report) {
-	const goroutines = 64
+	goroutines := 64
+	// Long enough for the slowest poller to have its chance.
+	d := 2 * c.slice
+	if c.quick {
+		goroutines, d = 16, c.slice
+	}
 	srv := unpinned.redis(env)
 	r.titlef("hot, unpinned: %d goroutines of one process, one key, empty body", goroutines)
 	contenders := []string{isLatchkeyFor, isRedsync, isRedsync + ", 1ms", isRedsync + ", 10ms",
@@ -18,11 +22,6 @@ func hot(env testenv.TB, c config, r *report) {
 	for i, name := range contenders {
 		contests[i] = &contest{srv: srv, crew: hire[pairsResult](env, 1, anyCore,
 			job{Load: "pairs", Contender: name, Addr: srv.Addr(), Goroutines: goroutines, OneKey: true})}
-	}
-	// Long enough for the slowest poller to have its chance.
-	d := 2 * c.slice
-	if c.quick {
-		d = 200 * time.Millisecond
 	}
 	interleave(env, c.rounds, d, contests...)
 

@@ -11,10 +11,13 @@ import (
 // nothing beside that, and turns should go round.
 func processes(env testenv.TB, c config, r *report) {
 	const (
-		procs      = 4
-		goroutines = 16
-		body       = time.Millisecond
+		procs = 4
+		body  = time.Millisecond
 	)
+	goroutines, d := 16, 3*c.slice
+	if c.quick {
+		goroutines, d = 4, 2*c.slice
+	}
 	srv := unpinned.redis(env)
 	r.titlef("processes, unpinned: %d processes of %d goroutines, one key, kept for %v (a sleep)", procs, goroutines, body)
 	r.notef("the mutex is that of one process with %d goroutines", procs*goroutines)
@@ -26,10 +29,6 @@ func processes(env testenv.TB, c config, r *report) {
 			n, j.Goroutines = 1, procs*goroutines
 		}
 		contests[i] = &contest{srv: srv, crew: hire[pairsResult](env, n, anyCore, j)}
-	}
-	d := 3 * c.slice
-	if c.quick {
-		d = 300 * time.Millisecond
 	}
 	interleave(env, c.rounds, d, contests...)
 

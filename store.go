@@ -40,6 +40,9 @@ type Capabilities struct {
 	Tokens bool
 	// ManyKeys: an acquire may name several keys, all or nothing.
 	ManyKeys bool
+	// Bars: a release can bar its owner. A store without it is asked again and again to take back what an owner may
+	// have left behind, and blocks others meanwhile.
+	Bars bool
 	// Instant: Do answers from memory and never blocks. It is then called straight from the caller's goroutine,
 	// one operation at a time.
 	Instant bool
@@ -110,6 +113,11 @@ type Op struct {
 	Grant time.Duration
 	// Leave makes an OpRelease give up Owner's place in the queue as well.
 	Leave bool
+	// Bar makes an OpRelease with Leave bar Owner from Key for that long: requests of Owner that arrive late are refused
+	// and get no place in the queue, and if one gets the lock all the same, whoever asks next takes it over. An owner that
+	// was barred never asks again; only copies of its requests may be on their way. 0 bars nobody. For stores with the
+	// Bars capability.
+	Bar time.Duration
 	// Tokens is how many successive fencing tokens to reserve (OpAcquire, OpToken); 0 reserves none.
 	Tokens int64
 

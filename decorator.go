@@ -65,16 +65,17 @@ func (d *Decorator) bind(fn any, args []reflect.Type) (*bound, error) {
 		return nil, err
 	}
 	name, whyNot := funcName(fn)
-	return d.compile(name, whyNot, vars)
+	return d.compile(name, whyNot, vars, len(vars) < len(args))
 }
 
 // compile compiles the decorator for these variables. name is what #{fn} stands for; if there is none whyNot says why.
-func (d *Decorator) compile(name, whyNot string, vars []KeyVar) (*bound, error) {
+// unnamed: there are arguments that are no variables, for want of a name.
+func (d *Decorator) compile(name, whyNot string, vars []KeyVar, unnamed bool) (*bound, error) {
 	errs := append(slices.Clone(d.config.errs), d.config.hold.check(d.locks.caps)...)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	env := keyEnv{vars: vars, ctxVars: d.config.ctxVars, maxKeys: d.config.maxKeys, fnName: name, fnErr: whyNot}
+	env := keyEnv{vars: vars, ctxVars: d.config.ctxVars, maxKeys: d.config.maxKeys, fnName: name, fnErr: whyNot, unnamed: unnamed}
 	if d.config.name != "" {
 		env.fnName, env.fnErr = d.config.name, ""
 	}

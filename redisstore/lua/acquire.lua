@@ -10,13 +10,14 @@ if bars and barred(KEYS[4], owner) then
   -- A late copy of a request that was given up: nobody hears the answer.
   return {0, 0, 0, '0'}
 end
+local ran_out = not holder
 if holder and (holder == ARGV[3] or bars and barred(KEYS[4], holder)) then
   holder = pass(KEYS[1], KEYS[2])
 end
 if not holder or holder == owner then
   redis.call('SET', KEYS[1], owner, 'PX', ARGV[2])
-  if place then
-    redis.call('ZREM', KEYS[2], place)
+  if place and ran_out then
+    redis.call('ZREM', KEYS[2], place) -- in all other cases it was taken from the queue, or never there
   end
   if ARGV[6] ~= '0' then
     return {1, mint(KEYS[3], ARGV[6])}

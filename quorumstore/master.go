@@ -41,13 +41,14 @@ type call struct {
 	script *script
 	keys   []string
 	args   []any
+	until  time.Time // when nobody waits for it any more
 	reply  any
 	err    error
 	done   chan struct{}
 }
 
-func newCall(sc *script, keys []string, args []any) *call {
-	return &call{script: sc, keys: keys, args: args, done: make(chan struct{})}
+func newCall(until time.Time, sc *script, keys []string, args []any) *call {
+	return &call{script: sc, keys: keys, args: args, until: until, done: make(chan struct{})}
 }
 
 // command is a Redis command that the client must not repeat by itself: whether to ask again is decided here.
@@ -65,9 +66,10 @@ func (c *call) command(ctx context.Context, verb, script string) command {
 }
 
 // eval runs a script on the master. It returns when the answer is there, or when the master has been silent for as long as
-// it may be or until the deadline; the script may then still run, later. The breaker hears how it went.
-func (m *master) eval(deadline time.Time, sc *script, keys []string, args ...any) (any, error) {
-	c := newCall(sc, keys, args)
+// it may be; the script may then still run, later. The breaker hears how it went. While the other masters are too few
+// to decide without it, it gets more time, up to the deadline: enough is closed when they are not.
+func (m *master) eval(deadline time.Time, enough <-chan struct{}, sc *script, keys []string, args ...any) (any, error) {
+	c := newCall(deadline, sc, keys, args)
 	wait := min(m.patience, time.Until(deadline))
 	if wait <= 0 {
 		return nil, errSilent
@@ -77,12 +79,25 @@ func (m *master) eval(deadline time.Time, sc *script, keys []string, args ...any
 	defer timer.Stop()
 	select {
 	case <-c.done:
+		return m.heard(c)
 	case <-timer.C:
-		if wait == m.patience {
-			m.failed()
-		}
-		return nil, errSilent
 	}
+	if wait < m.patience {
+		return nil, errSilent // asked too late to blame the master
+	}
+	m.failed()
+	timer.Reset(time.Until(deadline))
+	select {
+	case <-c.done:
+		return c.reply, c.err
+	case <-enough:
+	case <-timer.C:
+	}
+	return nil, errSilent
+}
+
+// heard tells the breaker about an answer that came in time.
+func (m *master) heard(c *call) (any, error) {
 	if c.err != nil && !answered(c.err) {
 		m.failed()
 	} else {
@@ -91,9 +106,16 @@ func (m *master) eval(deadline time.Time, sc *script, keys []string, args ...any
 	return c.reply, c.err
 }
 
-// trip carries a batch to the server. It may take as long as the client's own timeouts; nobody waits for it that long.
+// trip carries a batch to the server. It may take as long as the client's own timeouts if those are longer than the batch is
+// waited for.
 func (m *master) trip(calls []*call) {
-	ctx, cancel := context.WithTimeout(context.Background(), m.patience)
+	until := time.Now()
+	for _, c := range calls {
+		if c.until.After(until) {
+			until = c.until
+		}
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
 	unknown := calls[:0:0]
 	m.send(ctx, calls, "evalsha", func(c *call, cmd command) {

@@ -62,7 +62,7 @@ func (s *Store) mint(op *latchkey.Op, deadline time.Time, acquired *ballot) {
 
 // castToken asks one master a question about tokens.
 func (s *Store) castToken(b *ballot, m *master, sc *script, keys []string, args ...any) {
-	reply, err := m.eval(b.deadline, sc, keys, args...)
+	reply, err := m.eval(b.deadline, b.enough, sc, keys, args...)
 	v := vote{kind: voteNo}
 	switch {
 	case err != nil:

@@ -79,12 +79,13 @@ func (m *master) flushing() {
 		if len(todo) == 0 {
 			break
 		}
+		late := time.Now().Add(m.patience)
 		calls := make([]*call, len(todo))
 		for i, u := range todo {
-			calls[i] = newCall(releaseScript, lockKeys(u.key), releaseArgs(u.owner, u.value, u.hint, "", u.bar))
+			calls[i] = newCall(late, releaseScript, lockKeys(u.key), releaseArgs(u.owner, u.value, u.hint, "", u.bar))
 			m.batch.Add(calls[i])
 		}
-		late := time.NewTimer(m.patience)
+		timer := time.NewTimer(m.patience)
 		var left []undoing
 		for i, c := range calls {
 			select {
@@ -92,12 +93,12 @@ func (m *master) flushing() {
 				if c.err != nil && !final(c.err) {
 					left = append(left, todo[i])
 				}
-			case <-late.C:
-				late.Reset(0) // for the others too
+			case <-timer.C:
+				timer.Reset(0) // for the others too
 				left = append(left, todo[i])
 			}
 		}
-		late.Stop()
+		timer.Stop()
 		if len(left) > 0 {
 			m.mu.Lock()
 			m.undo.todo = append(left, m.undo.todo...)

@@ -44,8 +44,23 @@ func (s *Store) count(b *ballot) tally {
 // lost reports whether no majority can be the owner's.
 func (t *tally) lost() bool { return t.no > t.masters-t.quorum }
 
-// split reports whether nobody seems to have a majority: those who asked at the same moment took it from each other.
-func (t *tally) split() bool { return t.no > 0 && t.holderVotes+t.failed < t.quorum }
+const (
+	// maxTries is how often a vote is repeated within one acquire if it was split.
+	maxTries = 16
+	// fewTries is the same if those who did not answer may make a majority with the others.
+	fewTries = 6
+)
+
+// split reports whether nobody is seen to have a majority: those who ask at the same moment take it from each other.
+func (t *tally) split() bool { return t.no > 0 && t.holderVotes < t.quorum }
+
+// tries is how often it is worth asking.
+func (t *tally) tries() int {
+	if t.holderVotes+t.failed >= t.quorum {
+		return fewTries
+	}
+	return maxTries
+}
 
 // passed reports whether a master let the lock go in favour of somebody who queued.
 func (t *tally) passed() bool {

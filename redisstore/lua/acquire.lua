@@ -11,7 +11,6 @@ if bars and barred(KEYS[4], owner) then
   -- A late copy of a request that was given up: nobody hears the answer.
   return {0, 0, 0, '0'}
 end
-local ran_out = not holder
 if holder and (holder == ARGV[3] or bars and barred(KEYS[4], holder)) then
   holder = pass(KEYS[1], KEYS[2])
 end

@@ -2,6 +2,7 @@ package latchkey
 
 import (
 	"reflect"
+	"slices"
 	"strconv"
 
 	"github.com/expr-lang/expr/ast"
@@ -72,7 +73,7 @@ func finish(p *keyPath, v reflect.Value, m mode) (any, error) {
 }
 
 // emptyValue finds text that is blank, and under ?? also a list without elements.
-func emptyValue(v reflect.Value, text string, m mode) *keyFault {
+func emptyValue(v reflect.Value, text string, m mode) *faultError {
 	switch textKindOf(v.Type()) {
 	case textString:
 		if !m.blank && keyenc.IsBlank(v.String()) {
@@ -123,9 +124,9 @@ func (f *folder) chain(n ast.Node, m mode) (c *chain, done bool) {
 
 // root starts a path from a name.
 func (f *folder) root(n *ast.IdentifierNode) (c *chain, done bool) {
-	for i := len(f.lets) - 1; i >= 0; i-- {
-		if f.lets[i].name == n.Value {
-			return startOf(n, f.lets[i].shape, n.Value), false
+	for _, let := range slices.Backward(f.lets) {
+		if let.name == n.Value {
+			return startOf(n, let.shape, n.Value), false
 		}
 	}
 	if i := f.env.varIndex(n.Value); i >= 0 {

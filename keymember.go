@@ -3,6 +3,7 @@ package latchkey
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -131,7 +132,7 @@ func fieldsOf(cs candidates, t reflect.Type, index []int, path string, seen map[
 	defer delete(seen, t)
 	for i := range t.NumField() {
 		f := t.Field(i)
-		at := append(index[:len(index):len(index)], i)
+		at := append(slices.Clip(index), i) //nolint:gocritic // a copy: siblings share the front
 		cs = append(cs, candidate{
 			name: f.Name, tags: tagNames(f.Tag), path: path + f.Name, depth: len(index), index: at,
 			hidden: !f.IsExported(), typ: f.Type,
@@ -205,12 +206,7 @@ var ranks = []func(c *candidate, name string) bool{
 }
 
 func (c *candidate) tagged(is func(string) bool) bool {
-	for _, tag := range c.tags {
-		if is(tag) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.tags, is)
 }
 
 // best returns the usable candidates of one rank, the shallowest only.
@@ -260,8 +256,8 @@ func (cs candidates) unknown(t reflect.Type, name string) *problem {
 		}
 	}
 	p := problemf("%s has no member %s", typeName(t), quote(name))
-	switch k := t.Kind(); {
-	case k == reflect.Slice || k == reflect.Array:
+	switch t.Kind() {
+	case reflect.Slice, reflect.Array:
 		p.hint = fmt.Sprintf("it is a list: write map(…, .%s) for one key per element, or [0] for one of them", name)
 	default:
 		p.hint = nearest(name, names)

@@ -3,6 +3,7 @@ package latchkey
 import (
 	"reflect"
 	"strconv"
+	"strings"
 )
 
 // shape is what is known of an expression's value before it runs. expr's own checker forgets the types of lists that
@@ -210,11 +211,11 @@ func (s shape) String() string {
 	case s.elem != nil:
 		return "list of " + s.elem.String()
 	case s.alts != nil:
-		text := s.alts[0].String()
-		for _, alt := range s.alts[1:] {
-			text += " or " + alt.String()
+		texts := make([]string, len(s.alts))
+		for i, alt := range s.alts {
+			texts[i] = alt.String()
 		}
-		return text
+		return strings.Join(texts, " or ")
 	}
 	return typeName(s.t)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/latchkey-go/latchkey/internal/watchdog"
@@ -63,7 +64,8 @@ func (le *Lease) Release(ctx context.Context) error {
 // tokens.
 func (le *Lease) Token(ctx context.Context) (int64, error) {
 	if len(le.holds) != 1 {
-		return 0, fmt.Errorf("latchkey: Token: the lease holds %d keys, each with tokens of its own; lock one key to get a token", len(le.holds))
+		return 0, fmt.Errorf("latchkey: Token: the lease holds %d keys, each with tokens of its own; lock one key to get a token",
+			len(le.holds))
 	}
 	if le.released.Load() {
 		return 0, lostError{le.Key(), "it was released before Token was called"}
@@ -108,8 +110,7 @@ func (le *Lease) release(ctx context.Context) (lost, failed error) {
 		return nil, nil
 	}
 	now := watchdog.Now()
-	for i := len(le.holds) - 1; i >= 0; i-- {
-		h := le.holds[i]
+	for _, h := range slices.Backward(le.holds) {
 		last, gone := h.leave(&le.ctx, now)
 		switch {
 		case gone != nil:

@@ -51,9 +51,9 @@ func TestTheObserverHearsTheLifeOfALock(t *testing.T) {
 			return events
 		}
 
-		lease := acquire(t, locks, t.Context(), "k", latchkey.RenewedLease(3*time.Second))
+		lease := acquire(t.Context(), t, locks, "k", latchkey.RenewedLease(3*time.Second))
 		expect("acquire", latchkey.EventAcquired)
-		release(t, acquire(t, locks, lease.Context(), "k"))
+		release(t, acquire(lease.Context(), t, locks, "k"))
 		expect("enter", latchkey.EventReentered)
 		time.Sleep(time.Second)
 		expect("renew", latchkey.EventRenewed)
@@ -69,10 +69,10 @@ func TestTheObserverHearsTheLifeOfALock(t *testing.T) {
 		if e := expect("release", latchkey.EventReleased); len(e) == 1 && e[0].Duration != time.Second {
 			t.Errorf("held for %v, want 1 s", e[0].Duration)
 		}
-		lease = acquire(t, locks, t.Context(), "k", latchkey.RenewedLease(3*time.Second))
+		lease = acquire(t.Context(), t, locks, "k", latchkey.RenewedLease(3*time.Second))
 		expect("acquire for the next", latchkey.EventAcquired)
 		go func() {
-			release(t, acquire(t, locks, t.Context(), "k", latchkey.WaitForever(), latchkey.RenewedLease(3*time.Second)))
+			release(t, acquire(t.Context(), t, locks, "k", latchkey.WaitForever(), latchkey.RenewedLease(3*time.Second)))
 		}()
 		expect("wait", latchkey.EventWaiting)
 		time.Sleep(50 * time.Millisecond)
@@ -88,7 +88,7 @@ func TestTheObserverHearsTheLifeOfALock(t *testing.T) {
 			}
 			return nil
 		})
-		lease = acquire(t, locks, t.Context(), "k", latchkey.RenewedLease(3*time.Second))
+		lease = acquire(t.Context(), t, locks, "k", latchkey.RenewedLease(3*time.Second))
 		expect("acquire again", latchkey.EventAcquired)
 		if err := lease.Release(t.Context()); !errors.Is(err, latchkey.ErrStore) || !errors.Is(err, errInjected) {
 			t.Error(err)
@@ -96,7 +96,7 @@ func TestTheObserverHearsTheLifeOfALock(t *testing.T) {
 		expect("release without an answer", latchkey.EventReleased, latchkey.EventReleaseFailed)
 		time.Sleep(10 * time.Second)
 
-		lease = acquire(t, locks, t.Context(), "k", latchkey.RenewedLease(3*time.Second))
+		lease = acquire(t.Context(), t, locks, "k", latchkey.RenewedLease(3*time.Second))
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		kinds, _ := d.take()

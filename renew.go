@@ -22,7 +22,7 @@ func (l *Locks) renewBatch(items []*watchdog.Item) {
 	ops := make([]Op, len(items))
 	timeout := l.opTimeout
 	for i, it := range items {
-		g := it.Ref.(*grant)
+		g, _ := it.Ref.(*grant) // what else is watched is fixed, and never renewed
 		ops[i] = Op{Kind: OpRenew, Key: g.full, Owner: g.owner, Lease: it.Lease}
 		// A store that hangs must leave time for another try before the lease ends.
 		timeout = min(timeout, max(it.Lease/4, 5*time.Millisecond))
@@ -31,7 +31,8 @@ func (l *Locks) renewBatch(items []*watchdog.Item) {
 	ops = l.askAll(ops, timeout)
 	took := watchdog.Now().Sub(sent)
 	for i, it := range items {
-		g, kind := it.Ref.(*grant), EventRenewed
+		kind := EventRenewed
+		g, _ := it.Ref.(*grant)
 		switch op := &ops[i]; {
 		case op.Err != nil:
 			l.dog.Retry(it)

@@ -6,7 +6,8 @@ import (
 )
 
 // Store is where locks live. The stores of this module are memstore (one process), redisstore (many processes) and
-// quorumstore (many processes, over a majority of independent servers); package locktest's conformance suite says what an implementation has to do.
+// quorumstore (many processes, over a majority of independent servers); package locktest's conformance suite says what
+// an implementation has to do.
 //
 // A store only answers: waiting, queueing within the process, renewing, re-entrancy and hand-over are done once,
 // in [Locks]. Implementations must be safe for concurrent use.

@@ -46,7 +46,8 @@ func New(client redis.UniversalClient) *Store {
 			panic("redisstore: New: the client is nil; pass redis.NewClient(...)")
 		}
 	case *redis.Ring:
-		panic("redisstore: New: a redis.Ring moves keys to another server when one is down, locked or not; use a redis.Client, a failover client or a redis.ClusterClient")
+		panic("redisstore: New: a redis.Ring moves keys to another server when one is down, locked or not; " +
+			"use a redis.Client, a failover client or a redis.ClusterClient")
 	}
 	return &Store{
 		client:    client,

@@ -181,16 +181,18 @@ func TestKeysUsedOnceLeaveNoMemory(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	var turns []*waitqueue.Turn[int]
-	for i := range 100_000 {
-		turn, _ := table.TryEnter("key:" + strconv.Itoa(i))
-		turns = append(turns, turn)
-	}
-	atOnce := heap()
-	for _, turn := range turns {
-		turn.Leave(0)
-	}
-	turns = nil
+	var atOnce uint64
+	func() {
+		var turns []*waitqueue.Turn[int]
+		for i := range 100_000 {
+			turn, _ := table.TryEnter("key:" + strconv.Itoa(i))
+			turns = append(turns, turn)
+		}
+		atOnce = heap()
+		for _, turn := range turns {
+			turn.Leave(0)
+		}
+	}()
 	after := heap()
 	if grown := int64(after) - int64(before); grown > int64(atOnce-before)/20 {
 		t.Errorf("%d bytes are left of %d", grown, atOnce-before)

@@ -133,7 +133,7 @@ func (m *monitor) lettingGoOfGrants(from, to int) (n int) {
 	for _, c := range m.seen[from:to] {
 		switch {
 		case !c.script:
-			leaving = c.kind() == leaves
+			leaving = m.kind(c) == leaves
 		case leaving && strings.EqualFold(c.args[0], "ZPOPMIN"): // it looks who is next
 			n++
 		}

@@ -27,7 +27,7 @@ func (r *report) machine() {
 			}
 		}
 	}
-	fmt.Fprintln(r.out, "medians of interleaved rounds, the lowest and the highest in parentheses")
+	fmt.Fprintln(r.out, "medians of interleaved rounds, in parentheses the quartiles, or the extremes of fewer than", fewRounds, "rounds")
 }
 
 // title begins a table.

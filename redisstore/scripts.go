@@ -28,6 +28,9 @@ var passLua string
 //go:embed lua/mint.lua
 var mintLua string
 
+//go:embed lua/bars.lua
+var barsLua string
+
 //go:embed lua/acquire.lua
 var acquireLua string
 
@@ -47,8 +50,8 @@ var renewLua string
 var tokenLua string
 
 var (
-	acquireScript     = newScript(passLua, mintLua, acquireLua)
-	acquireManyScript = newScript(acquireManyLua)
+	acquireScript     = newScript(passLua, mintLua, barsLua, acquireLua)
+	acquireManyScript = newScript(barsLua, acquireManyLua)
 	releaseScript     = newScript(passLua, releaseLua)
 	leaveScript       = newScript(passLua, leaveLua)
 	renewScript       = newScript(renewLua)

@@ -35,7 +35,7 @@ func TestTheWatchdogKeepsALeaseForAsLongAsItIsHeld(t *testing.T) {
 		store := newFaultStore()
 		locks := latchkey.New(store)
 		lease := acquire(t.Context(), t, locks, "k", latchkey.RenewedLease(3*time.Second))
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute + 100*time.Millisecond) // not at the moment of a renewal
 		if err := lease.Context().Err(); err != nil || free(t, store, "k") {
 			t.Errorf("after twenty leases: err = %v; want it held", err)
 		}
@@ -322,35 +322,33 @@ func TestTokensGrowAndStandForOneHold(t *testing.T) {
 }
 
 func TestTokensGrowWhenTheLockIsHandedOverInsideTheProcess(t *testing.T) {
-	locks := latchkey.New(memstore.New())
-	var mu sync.Mutex
-	last, handed := int64(0), 0
+	const callers = 50
+	d := &diary{}
+	locks := latchkey.New(memstore.New(), latchkey.Observe(d))
+	last, tokens := int64(0), 0 // guarded by the lock
 	f := latchkey.Action0(locks.WithLock("k", latchkey.WaitForever(), latchkey.MintToken()), func(ctx context.Context) error {
 		lease, _ := latchkey.LeaseFrom(ctx)
 		token, err := lease.Token(ctx)
-		mu.Lock()
-		defer mu.Unlock()
 		if err != nil || token <= last {
 			t.Errorf("token %d after %d, %v", token, last, err)
 		}
-		if token == last+1 {
-			handed++
-		}
 		last = token
+		tokens++
 		return nil
 	})
+	first := acquire(t.Context(), t, locks, "k", latchkey.MintToken())
 	var wg sync.WaitGroup
-	for range 20 {
+	for range callers {
 		wg.Go(func() {
-			for range 50 {
-				if err := f(t.Context()); err != nil {
-					t.Error(err)
-				}
+			if err := f(t.Context()); err != nil {
+				t.Error(err)
 			}
 		})
 	}
+	d.await(t, latchkey.EventWaiting, callers)
+	release(t, first)
 	wg.Wait()
-	if handed == 0 {
-		t.Error("void: no hand-over inside the process")
+	if handed := d.count(latchkey.EventHandedOver); handed < callers/2 || tokens != callers {
+		t.Errorf("void: %d of %d callers had the lock from another, %d had a token", handed, callers, tokens)
 	}
 }

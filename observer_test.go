@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -23,6 +24,28 @@ func (d *diary) Observe(_ context.Context, e latchkey.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.events = append(d.events, e)
+}
+
+// count returns how many events of a kind were heard since the last take.
+func (d *diary) count(kind latchkey.EventKind) (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.events {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// await waits until n events of a kind have been heard.
+func (d *diary) await(t *testing.T, kind latchkey.EventKind, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); d.count(kind) < n; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("heard %d events %q, want %d", d.count(kind), kind, n)
+		}
+	}
 }
 
 // take returns the kinds heard since the last call, and the events themselves.

@@ -1,20 +1,32 @@
 package latchkey
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/latchkey-go/latchkey/internal/watchdog"
 )
 
-// maxRenewals is how many renewals share a pipeline.
-const maxRenewals = 1000
+// maxTogether is how many operations of the background share a pipeline.
+const maxTogether = 1000
 
-// renew asks the store for new leases of everything that is due, in one batch.
+// renew asks the store for new leases of everything that is due. Leases of about the same length share a batch: a long
+// one must not keep a short one waiting, nor be given up as early.
 func (l *Locks) renew(items []*watchdog.Item) {
+	slices.SortFunc(items, func(a, b *watchdog.Item) int { return cmp.Compare(a.Lease, b.Lease) })
 	for len(items) > 0 {
-		n := min(len(items), maxRenewals)
-		l.renewBatch(items[:n])
+		n := 1
+		for n < len(items) && n < maxTogether && items[n].Lease <= 4*items[0].Lease {
+			n++
+		}
+		batch := items[:n:n]
 		items = items[n:]
+		if len(items) > 0 {
+			go l.renewBatch(batch)
+		} else {
+			l.renewBatch(batch)
+		}
 	}
 }
 

@@ -148,9 +148,9 @@ func indexed(s shape) (shape, *problem) {
 		}
 		switch t.Kind() {
 		case reflect.Map:
-			return typed(t.Elem()), nil
+			return typed(t.Elem()).describedBy(s.of), nil
 		case reflect.Struct:
-			return shape{}, &problem{reason: "a member of " + typeName(t) + " must be named in the template", hint: ""}
+			return shape{}, &problem{reason: "a member of " + s.String() + " must be named in the template", hint: ""}
 		}
 	}
 	return shape{}, problemf("a %s has no elements", s)

@@ -10,6 +10,7 @@ import (
 // builtins make, and of ?? and ?: whose sides differ; a key needs to know them all.
 type shape struct {
 	t    reflect.Type // nil if not known, or if one of the others is set
+	of   Members      // describes t, or the elements of t; nil if Go's type does
 	alts []shape      // one of several
 	elem *shape       // a list made by the expression, of these
 	null bool         // nil
@@ -20,6 +21,14 @@ func typed(t reflect.Type) shape {
 		return shape{}
 	}
 	return shape{t: t}
+}
+
+// describedBy is the shape of a member or element whose description is of.
+func (s shape) describedBy(of Members) shape {
+	if s.t != nil {
+		s.of = of
+	}
+	return s
 }
 
 func listOf(elem shape) shape { return shape{elem: &elem} }
@@ -45,11 +54,23 @@ func either(a, b shape) shape {
 
 func containsShape(list []shape, s shape) bool {
 	for _, have := range list {
-		if reflect.DeepEqual(have, s) {
+		if have.same(s) {
 			return true
 		}
 	}
 	return false
+}
+
+func (s shape) same(o shape) bool {
+	if s.t != o.t || s.of != o.of || s.null != o.null || len(s.alts) != len(o.alts) || (s.elem == nil) != (o.elem == nil) {
+		return false
+	}
+	for i := range s.alts {
+		if !s.alts[i].same(o.alts[i]) {
+			return false
+		}
+	}
+	return s.elem == nil || s.elem.same(*o.elem)
 }
 
 // unknown reports whether nothing is known of the value, or of one of its alternatives.
@@ -95,7 +116,7 @@ func (s shape) element() (elem shape, ok bool) {
 	}
 	switch t := derefType(s.t); t.Kind() {
 	case reflect.Slice, reflect.Array:
-		return typed(t.Elem()), true
+		return typed(t.Elem()).describedBy(s.of), true
 	case reflect.Interface:
 		return shape{}, true
 	}
@@ -202,6 +223,8 @@ func (s shape) String() string {
 			text += " or " + alt.String()
 		}
 		return text
+	case s.of != nil && derefType(s.t).Kind() == reflect.Struct:
+		return s.of.String()
 	}
 	return typeName(s.t)
 }
@@ -229,6 +252,9 @@ func (s shape) textProblem(path string) (list bool, p *problem) {
 		return false, nil // a fault at run time, if it gets there
 	}
 	if s.elem == nil && (s.t == nil || textKindOf(s.t) != textList) {
+		if s.of != nil && derefType(s.t).Kind() == reflect.Struct && textKindOf(s.t) == textNone {
+			return false, describedProblem(s.of, path)
+		}
 		return false, scalarProblem(s.t, path)
 	}
 	elem, _ := s.element()
@@ -236,7 +262,11 @@ func (s shape) textProblem(path string) (list bool, p *problem) {
 	switch {
 	case p != nil && elem.t != nil && derefType(elem.t).Kind() == reflect.Struct:
 		hint := "write map(" + path + ", .X) for one key per element"
-		if names := textMembers(derefType(elem.t)); len(names) > 0 {
+		names := textMembers(derefType(elem.t))
+		if elem.of != nil {
+			names = elem.of.Names()
+		}
+		if len(names) > 0 {
 			hint = "write map(" + path + ", ." + names[0] + ") for one key per element"
 		}
 		return true, &problem{reason: "the elements of this list have no text: " + p.reason, hint: hint}
@@ -247,6 +277,15 @@ func (s shape) textProblem(path string) (list bool, p *problem) {
 		return true, &problem{reason: "a list of lists", hint: "write flatten(…) for one key per innermost element"}
 	}
 	return true, nil
+}
+
+// describedProblem says that a value which an adapter describes has no text of its own.
+func describedProblem(of Members, path string) *problem {
+	p := &problem{reason: of.String() + " has no text of its own", hint: "name one of its members"}
+	if names := of.Names(); len(names) > 0 {
+		p.hint += ": " + path + "." + strings.Join(names[:min(len(names), 3)], ", "+path+".")
+	}
+	return p
 }
 
 // scalarProblem says why a value of type t has no text, or nil.

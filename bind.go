@@ -10,6 +10,9 @@ type Bound struct{ b *bound }
 // Bind compiles the decorator for calls with these variables. name is what #{fn} stands for, unless [Name] says
 // otherwise; it may be empty. A template that does not fit the variables is a *[KeyError].
 func (d *Decorator) Bind(name string, vars ...KeyVar) (*Bound, error) {
+	if d == nil {
+		return nil, errNoDecorator
+	}
 	b, err := d.compile(name, `nothing here has a name: give it one with Name("…")`, vars)
 	if err != nil {
 		return nil, err

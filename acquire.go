@@ -21,6 +21,7 @@ type request struct {
 	template string
 	start    watchdog.Reading
 	waits    bool // the observer has heard that it waits
+	seen     bool // somebody else had the lock when it came
 }
 
 // left is how much of the wait is left; negative if it has no end.
@@ -187,6 +188,9 @@ func (l *Locks) takeGood(ctx context.Context, full string, r *request) (*grant, 
 		}
 		_ = l.giveBack(g, now)
 		if ctx.Err() != nil {
+			if r.seen {
+				return nil, now, r.busy(g.key(), now, 0, context.Cause(ctx))
+			}
 			return nil, now, storeError{OpAcquire, g.key(), context.Cause(ctx)}
 		}
 		if r.left(now) == 0 {

@@ -66,8 +66,7 @@ func (l *Locks) putAsked(a *asked) {
 
 // trip carries a batch to the store.
 func (l *Locks) trip(batch []*asked) {
-	ctx, cancel := l.bounded(l.opTimeout)
-	defer cancel()
+	ctx := until(time.Now().Add(l.opTimeout))
 	ops := batch[0].ops[:]
 	if len(batch) > 1 {
 		ops = make([]*Op, len(batch))
@@ -96,12 +95,10 @@ func (l *Locks) askAll(questions []Op, timeout time.Duration) []Op {
 		}
 		return answers
 	}
-	ctx, cancel := l.bounded(timeout)
 	done := make(chan struct{})
 	go func() {
-		defer cancel()
 		defer close(done)
-		l.store.Do(ctx, ops)
+		l.store.Do(until(time.Now().Add(timeout)), ops)
 	}()
 	late := time.NewTimer(timeout)
 	defer late.Stop()
@@ -116,9 +113,19 @@ func (l *Locks) askAll(questions []Op, timeout time.Duration) []Op {
 	}
 }
 
-// bounded returns a context that tells the store its deadline. Nobody waits for its Done channel alone.
-func (l *Locks) bounded(d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(backgroundCtx, d)
+// until is a context with a deadline and no timer: it tells a client when to give up, and whoever waits for the answer
+// has a timer of its own.
+type until time.Time
+
+func (u until) Deadline() (time.Time, bool) { return time.Time(u), true }
+func (u until) Done() <-chan struct{}       { return nil }
+func (u until) Value(any) any               { return nil }
+
+func (u until) Err() error {
+	if time.Now().Before(time.Time(u)) {
+		return nil
+	}
+	return context.DeadlineExceeded
 }
 
 // storeError is the backend's error and what was asked of it. It matches [ErrStore].

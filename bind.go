@@ -13,7 +13,7 @@ func (d *Decorator) Bind(name string, vars ...KeyVar) (*Bound, error) {
 	if d == nil {
 		return nil, errNoDecorator
 	}
-	b, err := d.compile(name, `nothing here has a name: give it one with Name("…")`, vars)
+	b, err := d.compile(name, `nothing here has a name: give it one with Name("…")`, vars, false)
 	if err != nil {
 		return nil, err
 	}

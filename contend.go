@@ -24,6 +24,7 @@ const (
 func (l *Locks) take(ctx context.Context, full string, r *request) (*grant, error) {
 	var t *turn
 	var baton *grant
+	r.seen = false
 	if r.wait == 0 {
 		var present *grant
 		if t, present = l.turns.TryEnter(full); t == nil {
@@ -31,12 +32,9 @@ func (l *Locks) take(ctx context.Context, full string, r *request) (*grant, erro
 			return nil, r.busy(full[len(l.prefix):], now, present.remaining(now), nil)
 		}
 	} else {
-		if l.observer != nil {
-			if t, _ = l.turns.TryEnter(full); t == nil {
-				r.waiting(ctx, l, full)
-			}
-		}
-		if t == nil {
+		if t, _ = l.turns.TryEnter(full); t == nil {
+			r.seen = true
+			r.waiting(ctx, l, full)
 			t, baton = l.turns.Enter(ctx, full, r.left(r.start))
 		}
 		if t == nil {
@@ -46,10 +44,14 @@ func (l *Locks) take(ctx context.Context, full string, r *request) (*grant, erro
 	switch {
 	case baton == nil && r.wait == 0:
 		return l.try(ctx, t, full, r)
-	case baton == nil:
-	case ctx.Err() != nil:
-		l.passOn(baton)
+	case r.seen && ctx.Err() != nil:
+		if baton == nil {
+			t.Leave(nil)
+		} else {
+			l.passOn(baton)
+		}
 		return nil, r.busy(full[len(l.prefix):], watchdog.Now(), 0, context.Cause(ctx))
+	case baton == nil:
 	case baton.passable(&r.holdConfig, watchdog.Now()):
 		baton.passes++
 		return baton, nil
@@ -109,12 +111,12 @@ func (l *Locks) contend(ctx context.Context, t *turn, baton *grant, full string,
 		c.g.owner = l.newOwner()
 		c.fast = r.reserve() == 0
 	case baton.pending:
-		c.g, c.seen = baton, true
+		c.g = baton
 		c.g.fixed, c.g.item.Fixed, c.g.item.Lease = r.fixed, r.fixed, r.lease
 	default:
 		c.g = l.newGrant(full, t, r)
 		c.g.owner = l.newOwner()
-		c.prev, c.seen = baton.owner, true
+		c.prev = baton.owner
 		l.dog.Remove(&baton.item)
 		c.old = baton
 	}
@@ -129,7 +131,6 @@ type contest struct {
 	old  *grant // the grant to let go first
 	prev string // its owner
 	fast bool
-	seen bool // somebody else held the lock
 
 	sent   watchdog.Reading // when the last request left
 	failed watchdog.Reading // when the store began to fail, zero if it answers
@@ -167,7 +168,7 @@ func (c *contest) run(ctx context.Context) (*grant, error) {
 			}
 			pause, c.pause = c.pause, c.pause*2
 		default:
-			c.seen, c.failed = true, watchdog.Reading{}
+			r.seen, c.failed = true, watchdog.Reading{}
 			if c.fast {
 				c.fast = false
 				continue
@@ -234,7 +235,7 @@ func (c *contest) giveUp(ctx context.Context, now watchdog.Reading, op Op) error
 	err := error(nil)
 	cause := context.Cause(ctx)
 	switch {
-	case c.seen && (cause != nil || op.Err == nil || !op.Final && r.left(now) == 0):
+	case r.seen && (cause != nil || op.Err == nil || !op.Final && r.left(now) == 0):
 		err = r.busy(g.key(), now, op.Remaining, cause)
 	case cause != nil:
 		err = storeError{OpAcquire, g.key(), cause}

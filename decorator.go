@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"unsafe"
 )
 
@@ -59,23 +60,24 @@ func (d *Decorator) bind(fn any, args []reflect.Type) (*bound, error) {
 		return nil, errNoDecorator
 	}
 	if isNil(fn) {
-		return nil, errors.New("latchkey: the function to wrap is nil")
+		return nil, errors.New("latchkey: the function to wrap is nil; pass a function or a method value")
 	}
 	vars, err := d.vars(args)
 	if err != nil {
 		return nil, err
 	}
 	name, whyNot := funcName(fn)
-	return d.compile(name, whyNot, vars)
+	return d.compile(name, whyNot, vars, len(vars) < len(args))
 }
 
 // compile compiles the decorator for these variables. name is what #{fn} stands for; if there is none whyNot says why.
-func (d *Decorator) compile(name, whyNot string, vars []KeyVar) (*bound, error) {
+// unnamed: there are arguments that are no variables, for want of a name.
+func (d *Decorator) compile(name, whyNot string, vars []KeyVar, unnamed bool) (*bound, error) {
 	errs := append(slices.Clone(d.config.errs), d.config.hold.check(d.locks.caps)...)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	env := keyEnv{vars: vars, ctxVars: d.config.ctxVars, maxKeys: d.config.maxKeys, fnName: name, fnErr: whyNot}
+	env := keyEnv{vars: vars, ctxVars: d.config.ctxVars, maxKeys: d.config.maxKeys, fnName: name, fnErr: whyNot, unnamed: unnamed}
 	if d.config.name != "" {
 		env.fnName, env.fnErr = d.config.name, ""
 	}
@@ -107,7 +109,8 @@ func (d *Decorator) vars(args []reflect.Type) ([]KeyVar, error) {
 		// Unnamed arguments can't be used; a template that names one is told about Params.
 		return nil, nil
 	case len(names) != len(args):
-		return nil, fmt.Errorf("latchkey: Params names %d arguments, but the function has %d after its context", len(names), len(args))
+		return nil, fmt.Errorf("latchkey: Params(%s): %d names for a function with %d arguments after its context; give one name for each",
+			quoteAll(names), len(names), len(args))
 	}
 	vars := make([]KeyVar, len(args))
 	for i, t := range args {
@@ -131,4 +134,12 @@ func (b *bound) enter(ctx context.Context, args []unsafe.Pointer) (*Lease, error
 	}
 	r := b.request
 	return b.locks.acquire(ctx, key, many, &r)
+}
+
+func quoteAll(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = quote(name)
+	}
+	return strings.Join(quoted, ", ")
 }

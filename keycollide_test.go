@@ -170,7 +170,7 @@ func TestCollisionTestCatchesBrokenEncoders(t *testing.T) {
 			"separator dropped":      func(v string) string { return strings.ReplaceAll(v, s.sep, "") },
 			"separator made a point": func(v string) string { return strings.ReplaceAll(v, s.sep, ".") },
 		} {
-			_, shared, _ := collisions(1, 20_000, s.sep, func(v texts) (string, bool) {
+			_, shared, _ := collisions(1, 4_000, s.sep, func(v texts) (string, bool) {
 				return s.plain(texts{broken(v.A), broken(v.B), broken(v.C)}), true
 			})
 			if shared == 0 {

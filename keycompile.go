@@ -3,6 +3,7 @@ package latchkey
 import (
 	"errors"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -77,8 +78,15 @@ func (f *folder) translate(err error) *KeyError {
 	if strings.Contains(at.Message, "??") {
 		hint = "put parentheses around a ?? b"
 	}
-	return f.src.errorAt(f.position(at.Location), at.Message, hint)
+	reason := exprToken.ReplaceAllString(at.Message, `unexpected "$1"`)
+	if strings.HasPrefix(reason, "unexpected token EOF") {
+		reason = "the expression ends too early"
+	}
+	return f.src.errorAt(f.position(at.Location), reason, hint)
 }
+
+// exprToken is how expr's parser names a token: by its kind, which means nothing to a user.
+var exprToken = regexp.MustCompile(`unexpected token \w+\("(.*)"\)`)
 
 // isPathNode reports whether an expression is a plain path: names, and constant keys and positions.
 func isPathNode(n ast.Node) bool {

@@ -53,6 +53,7 @@ type keyEnv struct {
 	ctxVars map[string]ctxVar
 	fnName  string // what #{fn} stands for
 	fnErr   string // why #{fn} stands for nothing, if fnName is empty
+	unnamed bool   // there are arguments, but they have no names
 	maxKeys int    // most keys of a list template; 0 means defaultMaxKeys
 
 	namespace string // stands before every key and is no part of it: not counted, not shortened
@@ -103,9 +104,11 @@ func (e *keyEnv) check(src source) *KeyError {
 			return &KeyError{Template: src.text, Reason: "a KeyVar is made with Var"}
 		case v.name == selfName && v.of != nil && len(e.vars) == 1:
 		case !isName(v.name):
-			return &KeyError{Template: src.text, Reason: quote(v.name) + " is no name for a variable"}
+			return &KeyError{Template: src.text, Reason: quote(v.name) + " is no name for a variable",
+				Hint: "use letters, digits and _, and no word of the expression language"}
 		case v.name == rootFn || v.name == rootCtx:
-			return &KeyError{Template: src.text, Reason: v.name + " has a meaning of its own and can't name a variable"}
+			return &KeyError{Template: src.text, Reason: v.name + " has a meaning of its own and can't name a variable",
+				Hint: "choose another name"}
 		case e.varIndex(v.name) < i:
 			return &KeyError{Template: src.text, Reason: "two variables are called " + v.name}
 		}

@@ -74,7 +74,7 @@ func (f *folder) callWith(n *ast.CallNode, c *chain, m mode, t reflect.Type, fou
 		types[i] = found.Type.In(in + i)
 		folded, s := f.fold(arg, mode{blank: true})
 		if s.t != nil && !convertible(vmType(s.t), types[i]) {
-			f.fail(arg, found.Name+" takes a "+typeName(types[i])+" here, not a "+s.String(), "")
+			f.fail(arg, found.Name+" takes "+article(typeName(types[i]))+" here, not "+article(s.String()), "")
 			return c
 		}
 		nodes = append(nodes, folded)
@@ -153,7 +153,7 @@ func indexed(s shape) (shape, *problem) {
 			return shape{}, &problem{reason: "a member of " + s.String() + " must be named in the template", hint: ""}
 		}
 	}
-	return shape{}, problemf("a %s has no elements", s)
+	return shape{}, problemf("%s has no elements", article(s.String()))
 }
 
 func indexValue(base, key any, text string) (any, *keyFault) {
@@ -174,7 +174,12 @@ func indexValue(base, key any, text string) (any, *keyFault) {
 			found, fault = (&member{kind: memberMapKey, key: k}).from(v, text)
 		}
 	case k.Kind() == reflect.String:
-		found, fault = (&member{kind: memberDynamic, name: k.String()}).from(v, text)
+		// The name is a value of the call: it is neither remembered nor told in a message.
+		m, p := findMember(v.Type(), k.String())
+		if p != nil {
+			return nil, faultBad(text, "is no member of "+typeName(v.Type()))
+		}
+		found, fault = m.from(v, text)
 	default:
 		if k, fault = convertTo(k, typeInt, text); fault == nil {
 			found, fault = elementOf(v, int(k.Int()), text)

@@ -176,6 +176,9 @@ func (f *folder) rootHint(name string) string {
 	if hint := nearest(name, names); hint != "" {
 		return hint
 	}
+	if f.env.unnamed {
+		return `name the arguments with Params("…", "…")`
+	}
 	if len(names) == 1 {
 		return "the only name here is " + names[0]
 	}
@@ -249,14 +252,27 @@ func (f *folder) named(n *ast.MemberNode, c *chain, name string) *chain {
 
 // single returns the one type that a path has so far, without pointers.
 func (f *folder) single(n ast.Node, c *chain) (reflect.Type, bool) {
-	switch {
-	case c.shape.t != nil:
-		return derefType(c.shape.t), true
-	case c.shape.alts != nil || c.shape.elem != nil || c.shape.null:
-		f.fail(n, "a "+c.shape.String()+" has no members", "")
+	if c.shape.unknown() && c.shape.alts == nil && c.shape.t == nil {
+		return typeAny, true
+	}
+	var only reflect.Type
+	same := true
+	c.shape.each(func(alt shape) {
+		switch {
+		case alt.null: // is found when the path is walked
+		case alt.t == nil:
+			same = false
+		case only == nil:
+			only = derefType(alt.t)
+		default:
+			same = same && only == derefType(alt.t)
+		}
+	})
+	if !same || only == nil {
+		f.fail(n, article(c.shape.String())+" has no members", "")
 		return nil, false
 	}
-	return typeAny, true
+	return only, true
 }
 
 // with returns the path with one more step.

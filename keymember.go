@@ -48,6 +48,9 @@ func findMember(t reflect.Type, name string) (member, *problem) {
 	case t.Kind() == reflect.Interface && t.NumMethod() == 0:
 		return member{kind: memberDynamic, name: name, typ: typeAny}, nil
 	case t.Kind() == reflect.Map:
+		if t.Key() == typeAny {
+			return member{kind: memberMapKey, name: name, key: reflect.ValueOf(name), typ: t.Elem()}, nil
+		}
 		if t.Key().Kind() != reflect.String {
 			return member{}, problemf("%s has no key %s: its keys are of type %s", typeName(t), quote(name), t.Key())
 		}
@@ -67,7 +70,7 @@ func findMember(t reflect.Type, name string) (member, *problem) {
 		} else if len(best) > 1 {
 			return member{}, &problem{
 				reason: fmt.Sprintf("%s can mean %s or %s of %s", quote(name), best[0].path, best[1].path, typeName(t)),
-				hint:   "write the exact Go name",
+				hint:   "write the exact Go name, with the embedded struct's in front if both are called the same",
 			}
 		}
 	}
@@ -159,7 +162,7 @@ func methodsOf(cs candidates, t reflect.Type) candidates {
 			c.nth = -1 // its place among the methods of the value that is in the interface is not known yet
 		}
 		if c.typ = resultOf(m.Type); c.typ == nil || m.Type.NumIn() != receiver {
-			c.args = true
+			c.args, c.path = true, m.Name
 		}
 		cs = append(cs, c)
 	}
@@ -248,10 +251,12 @@ func (cs candidates) unknown(t reflect.Type, name string) *problem {
 				reason: fmt.Sprintf("%s of %s is unexported", c.path, typeName(t)),
 				hint:   "export the field, or add a method that returns it",
 			}
+		case same && c.args && c.typ == nil:
+			return problemf("the method %s of %s returns no single value", c.path, typeName(t))
 		case same && c.args:
 			return &problem{
-				reason: fmt.Sprintf("%s of %s takes arguments, or returns no single value", c.path, typeName(t)),
-				hint:   "call it with its arguments",
+				reason: fmt.Sprintf("the method %s of %s takes arguments", c.path, typeName(t)),
+				hint:   "call it with them: " + c.path + "(…)",
 			}
 		case !c.hidden && !c.args:
 			names = append(names, append([]string{c.name}, c.tags...)...)

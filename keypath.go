@@ -87,7 +87,7 @@ func (m *member) from(v reflect.Value, text string) (reflect.Value, *keyFault) {
 	default:
 		found, err := dynamicMember(v.Type(), m.name)
 		if err != nil {
-			return reflect.Value{}, faultBad(text, "is not there: "+err.reason)
+			return reflect.Value{}, faultBad(text, "is no member of "+typeName(v.Type()))
 		}
 		return found.from(v, text)
 	}
@@ -152,7 +152,7 @@ func elementOf(v reflect.Value, i int, text string) (reflect.Value, *keyFault) {
 	return v.Index(i), nil
 }
 
-// dynamicMember is findMember with a memory. Types are few and live as long as the program.
+// dynamicMember is findMember with a memory, for names that are part of a template: those are few, and so are types.
 func dynamicMember(t reflect.Type, name string) (member, *problem) {
 	type key struct {
 		t    reflect.Type

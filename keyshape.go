@@ -3,7 +3,6 @@ package latchkey
 import (
 	"reflect"
 	"strconv"
-	"strings"
 )
 
 // shape is what is known of an expression's value before it runs. expr's own checker forgets the types of lists that
@@ -134,9 +133,9 @@ func (s shape) vmType() reflect.Type {
 	return vmType(s.t)
 }
 
-// vmType is the type under which a value of type t is handed to the VM. Named strings and numbers become plain ones, so
-// that they compare with literals: expr would find Status("paid") != "paid". Structs become pointers, which saves
-// copying them and keeps their methods.
+// vmType is the type under which a value of type t is handed to the VM. Named strings and numbers become plain ones, also
+// in lists, so that they compare with literals: expr would find Status("paid") != "paid". Structs become pointers, which
+// saves copying them and keeps their methods.
 func vmType(t reflect.Type) reflect.Type {
 	t = derefType(t)
 	switch kind := textKindOf(t); {
@@ -147,6 +146,11 @@ func vmType(t reflect.Type) reflect.Type {
 	case t.Kind() == reflect.Interface:
 		return typeAny
 	case kind == textMarshal || kind == textEnum:
+		return t
+	case t.Kind() == reflect.Slice || t.Kind() == reflect.Array:
+		if elem, ok := plainTypes[t.Elem().Kind()]; ok && elem != t.Elem() && vmType(t.Elem()) == elem {
+			return reflect.SliceOf(elem)
+		}
 		return t
 	}
 	if plain, ok := plainTypes[t.Kind()]; ok {
@@ -174,6 +178,15 @@ func boxed(v reflect.Value) any {
 		return v.Interface()
 	case t.Kind() == reflect.Pointer:
 		return addr(v).Interface()
+	case t.Kind() == reflect.Slice:
+		if v.Kind() == reflect.Slice && v.IsNil() {
+			return reflect.Zero(t).Interface()
+		}
+		list := reflect.MakeSlice(t, v.Len(), v.Len())
+		for i := range v.Len() {
+			list.Index(i).Set(v.Index(i).Convert(t.Elem()))
+		}
+		return list.Interface()
 	default:
 		return v.Convert(t).Interface()
 	}
@@ -227,114 +240,4 @@ func (s shape) String() string {
 		return s.of.String()
 	}
 	return typeName(s.t)
-}
-
-// textProblem says why values of this shape can't be a key's text, or nil. list tells whether they make one key for
-// each element.
-func (s shape) textProblem(path string) (list bool, p *problem) {
-	if s.alts != nil {
-		lists := 0
-		for _, alt := range s.alts {
-			isList, p := alt.textProblem(path)
-			if p != nil {
-				return false, p
-			}
-			if isList {
-				lists++
-			}
-		}
-		if lists > 0 && lists < len(s.alts) {
-			return false, &problem{reason: "it is a list in one case and a single value in another: " + s.String()}
-		}
-		return lists > 0, nil
-	}
-	if s.null {
-		return false, nil // a fault at run time, if it gets there
-	}
-	if s.elem == nil && (s.t == nil || textKindOf(s.t) != textList) {
-		if s.of != nil && derefType(s.t).Kind() == reflect.Struct && textKindOf(s.t) == textNone {
-			return false, describedProblem(s.of, path)
-		}
-		return false, scalarProblem(s.t, path)
-	}
-	elem, _ := s.element()
-	isList, p := elem.textProblem(path + "[…]")
-	switch {
-	case p != nil && elem.t != nil && derefType(elem.t).Kind() == reflect.Struct:
-		hint := "write map(" + path + ", .X) for one key per element"
-		names := textMembers(derefType(elem.t))
-		if elem.of != nil {
-			names = elem.of.Names()
-		}
-		if len(names) > 0 {
-			hint = "write map(" + path + ", ." + names[0] + ") for one key per element"
-		}
-		return true, &problem{reason: "the elements of this list have no text: " + p.reason, hint: hint}
-	case p != nil:
-		return true, &problem{reason: "the elements of this list have no text: " + p.reason,
-			hint: "convert them: map(" + path + ", …)"}
-	case isList:
-		return true, &problem{reason: "a list of lists", hint: "write flatten(…) for one key per innermost element"}
-	}
-	return true, nil
-}
-
-// describedProblem says that a value which an adapter describes has no text of its own.
-func describedProblem(of Members, path string) *problem {
-	p := &problem{reason: of.String() + " has no text of its own", hint: "name one of its members"}
-	if names := of.Names(); len(names) > 0 {
-		p.hint += ": " + path + "." + strings.Join(names[:min(len(names), 3)], ", "+path+".")
-	}
-	return p
-}
-
-// scalarProblem says why a value of type t has no text, or nil.
-func scalarProblem(t reflect.Type, path string) *problem {
-	if t == nil || textKindOf(t) == textUnknown {
-		return &problem{
-			reason: "the type of this is not known before the call" + ofType(t),
-			hint:   "convert it: string(" + path + ") or int(" + path + ")",
-		}
-	}
-	if kind := textKindOf(t); kind != textNone && kind != textList {
-		return nil
-	}
-	t = derefType(t)
-	p := &problem{reason: "a " + typeName(t) + " has no exact text"}
-	_, stringer := reflect.PointerTo(t).MethodByName("String")
-	switch {
-	case t.Kind() == reflect.Float32 || t.Kind() == reflect.Float64:
-		p.hint = "convert it: int(" + path + "), or int(round(" + path + " * 100)) for two decimals"
-	case t.Kind() == reflect.Slice || t.Kind() == reflect.Array:
-		p.hint = "if it holds text, write string(" + path + ")"
-	case stringer:
-		p.hint = "its String method may print anything; if it is exact and stable, write " + path + ".String()"
-	case t.Kind() == reflect.Map:
-		p.hint = "name one of its entries: " + path + `["…"]`
-	case t.Kind() == reflect.Struct:
-		p.hint = "name one of its members"
-		if names := textMembers(t); len(names) > 0 {
-			p.hint += ": " + path + "." + strings.Join(names, ", "+path+".")
-		}
-	}
-	return p
-}
-
-func ofType(t reflect.Type) string {
-	if t == nil || t == typeAny {
-		return ""
-	}
-	return " (it is a " + typeName(t) + ")"
-}
-
-// textMembers names the first members of t that have a text.
-func textMembers(t reflect.Type) []string {
-	const most = 3
-	var names []string
-	for _, c := range candidatesOf(t) {
-		if len(names) < most && !c.hidden && !c.args && !c.method && c.depth == 0 && scalarProblem(c.typ, "") == nil {
-			names = append(names, c.name)
-		}
-	}
-	return names
 }

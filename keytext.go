@@ -55,8 +55,14 @@ func textKindOf(t reflect.Type) textKind {
 	case reflect.String:
 		return textString
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		if isStringer(t) {
+			return textNone
+		}
 		return textInt
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		if isStringer(t) {
+			return textNone
+		}
 		return textUint
 	case reflect.Bool:
 		return textBool
@@ -69,6 +75,16 @@ func textKindOf(t reflect.Type) textKind {
 		return textUnknown
 	}
 	return textNone
+}
+
+// isStringer reports whether t has a String method. A number that has one is neither its digits nor what it prints: the
+// digits of an enum change when a constant is put before it, and what it prints is meant for people. The user decides.
+func isStringer(t reflect.Type) bool {
+	if t.PkgPath() == "" {
+		return false
+	}
+	m, ok := reflect.PointerTo(t).MethodByName("String")
+	return ok && m.Type.NumIn() == 1 && m.Type.NumOut() == 1 && m.Type.Out(0) == typeString
 }
 
 // isEnum knows a generated protobuf enum by its methods, so that this package need not import protobuf.

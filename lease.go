@@ -130,7 +130,11 @@ func (le *Lease) release(ctx context.Context) (lost, failed error) {
 
 // finish releases the lease of a function that is over and joins a loss to the function's error.
 func (le *Lease) finish(err *error) {
-	if lost, _ := le.release(le.ctx.parent); lost != nil {
+	switch lost, _ := le.release(le.ctx.parent); {
+	case lost == nil:
+	case *err == nil:
+		*err = lost
+	default:
 		*err = errors.Join(*err, lost)
 	}
 }

@@ -179,7 +179,7 @@ func Observe(o Observer) LocksOption {
 func OpTimeout(d time.Duration) LocksOption {
 	return locksOption(func(c *locksConfig) {
 		if d < time.Millisecond {
-			c.errs = append(c.errs, fmt.Errorf("latchkey: OpTimeout(%v): at least a millisecond is needed", d))
+			c.errs = append(c.errs, fmt.Errorf("latchkey: OpTimeout(%v): at least a millisecond is needed; leave the option out for one second", d))
 			return
 		}
 		c.opTimeout = d
@@ -226,7 +226,7 @@ func When(expr string) DecoratorOption {
 func MaxKeys(n int) DecoratorOption {
 	return decoratorOption(func(c *decoratorConfig) {
 		if n < 1 {
-			c.errs = append(c.errs, fmt.Errorf("latchkey: MaxKeys(%d): at least one key must be allowed", n))
+			c.errs = append(c.errs, fmt.Errorf("latchkey: MaxKeys(%d): at least one key must be allowed; leave the option out for 256", n))
 			return
 		}
 		c.maxKeys = n
@@ -262,9 +262,9 @@ func (v ctxVar) into(vars map[string]ctxVar) map[string]ctxVar {
 func (c *holdConfig) checkLease(option string, d time.Duration) bool {
 	switch {
 	case d < minLease:
-		c.fail("%s(%v): a lease lasts at least a millisecond", option, d)
+		c.fail("%s(%v): a lease lasts at least a millisecond; leave the option out for 30 seconds, renewed", option, d)
 	case d > maxLease:
-		c.fail("%s(%v): a lease lasts at most a year", option, d)
+		c.fail("%s(%v): a lease lasts at most a year; leave the option out for one that is renewed while the function runs", option, d)
 	default:
 		return true
 	}

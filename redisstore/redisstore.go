@@ -76,7 +76,7 @@ func (s *Store) Do(ctx context.Context, ops []*latchkey.Op) {
 	// A server that was restarted, or whose scripts were flushed, has to be told the scripts again.
 	unknown := cmds[:0]
 	for _, c := range cmds {
-		if c.script != nil && redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
+		if c.script != nil && c.Err() != nil && redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
 			unknown = append(unknown, c.withSource(ctx))
 		} else {
 			c.answer()

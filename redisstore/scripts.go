@@ -7,7 +7,10 @@ import (
 )
 
 // script is a Lua program and the name under which Redis caches it.
-type script struct{ source, sha string }
+type script struct {
+	source string
+	sha    any // a string, as an argument of a command
+}
 
 func newScript(parts ...string) script {
 	s := script{}

@@ -21,6 +21,7 @@ const (
 type Batcher[T any] struct {
 	do    func([]T)
 	stuck time.Duration
+	run   func() // travel, bound once
 
 	mu      sync.Mutex
 	pending []T
@@ -32,12 +33,17 @@ type Batcher[T any] struct {
 // New returns a batcher that hands every item to do, which answers for itself. A trip that takes longer than stuck
 // no longer keeps a lane from others.
 func New[T any](do func([]T), stuck time.Duration) *Batcher[T] {
-	return &Batcher[T]{do: do, stuck: stuck}
+	b := &Batcher[T]{do: do, stuck: stuck}
+	b.run = b.travel
+	return b
 }
 
 // Add puts an item on the next trip. It does not wait.
 func (b *Batcher[T]) Add(item T) {
 	b.mu.Lock()
+	if b.pending == nil {
+		b.pending, b.spare = b.spare, nil
+	}
 	b.pending = append(b.pending, item)
 	start := b.running < lanes || time.Since(b.left) > b.stuck
 	if start {
@@ -50,7 +56,7 @@ func (b *Batcher[T]) Add(item T) {
 	}
 }
 
-func (b *Batcher[T]) run() {
+func (b *Batcher[T]) travel() {
 	for {
 		// Whoever is ready to run may still join this trip.
 		runtime.Gosched()
@@ -76,7 +82,7 @@ func (b *Batcher[T]) take() []T {
 		b.pending = append([]T(nil), items[most:]...)
 		return items[:most:most]
 	}
-	b.pending, b.spare = b.spare, nil
+	b.pending = nil
 	return items
 }
 

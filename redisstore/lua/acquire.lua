@@ -5,13 +5,14 @@
 local owner = ARGV[1]
 local place = ARGV[4] ~= '' and (ARGV[4] .. ' ' .. owner .. ' ' .. ARGV[5])
 local holder = redis.call('GET', KEYS[1])
+local ran_out = not holder
 if holder and holder == ARGV[3] then
   holder = pass(KEYS[1], KEYS[2])
 end
 if not holder or holder == owner then
   redis.call('SET', KEYS[1], owner, 'PX', ARGV[2])
-  if place then
-    redis.call('ZREM', KEYS[2], place)
+  if place and ran_out then
+    redis.call('ZREM', KEYS[2], place) -- in all other cases it was taken from the queue, or never there
   end
   if ARGV[6] ~= '0' then
     return {1, mint(KEYS[3], ARGV[6])}

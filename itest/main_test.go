@@ -1,0 +1,18 @@
+//go:build unix
+
+package itest
+
+import (
+	"testing"
+
+	"github.com/latchkey-go/latchkey/internal/testenv"
+)
+
+func TestMain(m *testing.M) {
+	testenv.Main(m, testenv.Children{
+		"counter":  counter,
+		"holder":   holder,
+		"spinner":  spinner,
+		"transfer": transfer,
+	})
+}

@@ -20,8 +20,39 @@
 //
 // Path values are what [http.Request.PathValue] says, unescaped if the router has not done so, so that one resource has
 // one key however its path was written. The middleware must run inside the router: around a single route, not around
-// the mux. http.ServeMux and chi provide path values by themselves. Under gin and echo a few lines pass them on with
-// [http.Request.SetPathValue]; the examples show them.
+// the mux. http.ServeMux, chi and echo v5 (echo.WrapMiddleware) provide path values by themselves. gin and echo v4 need a
+// few lines that pass them on:
+//
+//	func ginLock(mw func(http.Handler) http.Handler) gin.HandlerFunc {
+//		return func(c *gin.Context) {
+//			for _, p := range c.Params {
+//				c.Request.SetPathValue(p.Key, p.Value)
+//			}
+//			c.Request.Pattern = c.FullPath()
+//			locked := false
+//			mw(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+//				locked = true
+//				c.Request = r
+//				c.Next()
+//			})).ServeHTTP(c.Writer, c.Request)
+//			if !locked {
+//				c.Abort() // the middleware has answered
+//			}
+//		}
+//	}
+//
+//	func echoLock(mw func(http.Handler) http.Handler) echo.MiddlewareFunc {
+//		return func(next echo.HandlerFunc) echo.HandlerFunc {
+//			locked := echo.WrapMiddleware(mw)(next)
+//			return func(c echo.Context) error {
+//				for i, name := range c.ParamNames() {
+//					c.Request().SetPathValue(name, c.ParamValues()[i])
+//				}
+//				c.Request().Pattern = c.Path()
+//				return locked(c)
+//			}
+//		}
+//	}
 //
 // fiber is not supported: it runs on fasthttp, which has no http.Request and reuses the memory of the values it gives
 // out, so that a key would change while it is locked. There, wrap the function that the handler calls with

@@ -18,6 +18,7 @@ type Lease struct {
 	released atomic.Bool
 	template string
 	one      [1]*hold
+	detached *detachment // nil unless it comes from Detach
 }
 
 // single is a hold and its first lease in one piece of memory.
@@ -49,6 +50,9 @@ func (le *Lease) Context() context.Context { return &le.ctx }
 // background until the lease has ended. Only the first call does anything; later ones return nil.
 func (le *Lease) Release(ctx context.Context) error {
 	lost, failed := le.release(ctx)
+	if overdue := le.detached.overdue(); overdue != nil {
+		return overdue
+	}
 	if lost != nil {
 		return lost
 	}
@@ -107,6 +111,7 @@ func (le *Lease) release(ctx context.Context) (lost, failed error) {
 	if !le.released.CompareAndSwap(false, true) {
 		return nil, nil
 	}
+	le.detached.stop()
 	now := watchdog.Now()
 	for i := len(le.holds) - 1; i >= 0; i-- {
 		h := le.holds[i]
@@ -124,8 +129,16 @@ func (le *Lease) release(ctx context.Context) (lost, failed error) {
 			}
 		}
 	}
-	le.ctx.cancel(errReleased)
+	le.ctx.cancel(le.cause())
 	return lost, failed
+}
+
+// cause is why a lease that was released ended.
+func (le *Lease) cause() error {
+	if overdue := le.detached.overdue(); overdue != nil {
+		return overdue
+	}
+	return errReleased
 }
 
 // finish releases the lease of a function that is over and joins a loss to the function's error.

@@ -90,6 +90,9 @@ func (h *hold) mintToken(ctx context.Context) (int64, error) {
 		return h.token, nil
 	}
 	l := h.g.locks
+	if h.g.proof != "" {
+		return 0, errNoBorrowedTokens
+	}
 	if !l.caps.Tokens {
 		return 0, storeError{OpToken, h.g.key(), errors.New("this store mints no tokens")}
 	}
@@ -119,7 +122,7 @@ func (le *Lease) release(ctx context.Context) (lost, failed error) {
 		switch {
 		case gone != nil:
 			lost = gone
-			if last {
+			if last && h.g.proof == "" {
 				// If nobody has taken it yet, this saves the next one the rest of the lease.
 				h.g.locks.undo.add(h.g, now, false)
 			}

@@ -34,6 +34,8 @@ type Capabilities struct {
 	Push bool
 	// Tokens: the store mints fencing tokens.
 	Tokens bool
+	// Proofs: the store knows OpProve.
+	Proofs bool
 	// ManyKeys: an acquire may name several keys, all or nothing.
 	ManyKeys bool
 	// Instant: Do answers from memory and never blocks. It is then called straight from the caller's goroutine,
@@ -54,9 +56,12 @@ const (
 	OpRelease
 	// OpToken mints a fencing token for Key if it is Owner's.
 	OpToken
+	// OpProve tells whether Key is held by the owner whose [Proof] is in Owner, and how long the hold will last
+	// unless it is renewed (Remaining). It changes nothing.
+	OpProve
 )
 
-// String returns the verb: "acquire", "renew", "release" or "mint a token for".
+// String returns the verb: "acquire", "renew", "release", "mint a token for" or "check who holds".
 func (k OpKind) String() string {
 	switch k {
 	case OpAcquire:
@@ -67,6 +72,8 @@ func (k OpKind) String() string {
 		return "release"
 	case OpToken:
 		return "mint a token for"
+	case OpProve:
+		return "check who holds"
 	}
 	return "do an unknown operation on"
 }
@@ -108,12 +115,12 @@ type Op struct {
 	Err error
 	// Final: asking again would meet the same Err (a wrong password, a key of another type).
 	Final bool
-	// OK: the key is the owner's (OpAcquire, OpRenew, OpToken), or was and has been let go (OpRelease).
+	// OK: the key is the owner's (OpAcquire, OpRenew, OpToken, OpProve), or was and has been let go (OpRelease).
 	OK bool
 	// Busy is, for a refused OpAcquire, the key that was taken: Key or one of More.
 	Busy string
-	// Remaining is, for a refused OpAcquire, how long the present hold will last if nobody renews it. 0 means
-	// that it is not known.
+	// Remaining is, for a refused OpAcquire and for OpProve, how long the present hold will last if nobody renews it. 0
+	// means that it is not known.
 	Remaining time.Duration
 	// Foreign: the present holder is no latchkey process and will not wake anybody.
 	Foreign bool

@@ -46,6 +46,9 @@ var renewLua string
 //go:embed lua/token.lua
 var tokenLua string
 
+//go:embed lua/prove.lua
+var proveLua string
+
 var (
 	acquireScript     = newScript(passLua, mintLua, acquireLua)
 	acquireManyScript = newScript(acquireManyLua)
@@ -53,4 +56,5 @@ var (
 	leaveScript       = newScript(passLua, leaveLua)
 	renewScript       = newScript(renewLua)
 	tokenScript       = newScript(mintLua, tokenLua)
+	proveScript       = newScript(proveLua)
 )

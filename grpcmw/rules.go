@@ -95,6 +95,7 @@ type RuleSet struct {
 	addOpts   []latchkey.DecoratorOption // to annotations
 	files     []*protoregistry.Files
 	busyCode  codes.Code
+	accept    bool // locks that callers bring along
 	onError   func(context.Context, string, *status.Status, error) *status.Status
 	errs      []error
 

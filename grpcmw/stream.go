@@ -29,7 +29,7 @@ func (s *RuleSet) Stream() grpc.StreamServerInterceptor {
 func (s *RuleSet) stream(
 	srv any, ss grpc.ServerStream, method string, bound *latchkey.Bound, handler grpc.StreamHandler,
 ) (err error) {
-	base, cancel := context.WithCancelCause(ss.Context())
+	base, cancel := context.WithCancelCause(s.arrived(ss.Context()))
 	ls := &lockedStream{
 		ServerStream: ss, rules: s, method: method, bound: bound,
 		ctx: &streamCtx{Context: base, cancel: cancel},

@@ -42,7 +42,7 @@ func (s *RuleSet) Unary() grpc.UnaryServerInterceptor {
 		var o outcome
 		var resp any
 		c := &call{ctx: ctx, method: info.FullMethod, req: req}
-		o.err = e.bound.Do(ctx, []any{c}, func(ctx context.Context) error {
+		o.err = e.bound.Do(s.arrived(ctx), []any{c}, func(ctx context.Context) error {
 			o.ran = true
 			resp, o.own = handler(ctx, req)
 			return o.own

@@ -76,7 +76,7 @@ func (m *middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Req
 	}
 	c := &call{m: m, r: r}
 	ran := false
-	err := m.bound.Do(r.Context(), []any{c}, func(ctx context.Context) error {
+	err := m.bound.Do(m.arrived(r), []any{c}, func(ctx context.Context) error {
 		ran = true
 		next.ServeHTTP(w, c.request(ctx))
 		return nil

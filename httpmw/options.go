@@ -21,6 +21,7 @@ type config struct {
 	route      func(*http.Request) string
 	busyStatus int
 	maxRetry   time.Duration
+	accept     bool // locks that callers bring along
 	onError    func(http.ResponseWriter, *http.Request, Problem, error)
 	errs       []error
 }

@@ -251,11 +251,7 @@ func TestWebSocketUnderALock(t *testing.T) {
 		_, _, _ = conn.Read(ctx)
 		_ = conn.CloseNow()
 		cancel()
-		for end := time.Now().Add(20 * time.Second); store.Len() != 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%s: %d locks are left", name, store.Len())
-			}
-		}
+		eventually(t, name+": the lock is released", func() bool { return store.Len() == 0 })
 		srv.Close()
 	}
 }

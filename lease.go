@@ -179,3 +179,15 @@ func LeaseFrom(ctx context.Context) (lease *Lease, ok bool) {
 	}
 	return nil, false
 }
+
+// HeldKeys returns the keys, without namespaces, of every lease that ctx carries and that is still held, innermost lease
+// first. It does not ask the store.
+func HeldKeys(ctx context.Context) []string {
+	var keys []string
+	for c := carried(ctx); c != nil; c = c.outer {
+		if c.good() {
+			keys = append(keys, c.lease.Keys()...)
+		}
+	}
+	return keys
+}

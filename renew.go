@@ -103,7 +103,7 @@ func (l *Locks) expect(g *grant) {
 	l.waiting.Lock()
 	defer l.waiting.Unlock()
 	l.waiting.owners[g.owner] = g
-	if l.waiting.stop == nil && l.caps.Push && !l.closed.Load() {
+	if l.waiting.stop == nil && l.caps.wakes() && !l.closed.Load() {
 		l.waiting.stop = l.store.Listen(l.heard)
 	}
 }

@@ -27,6 +27,7 @@ type Store struct {
 	acquires  int
 	token     int64
 	ticket    int64
+	barred    map[bar]time.Duration // until when, since start
 	listeners map[*listener]struct{}
 	pushes    []latchkey.Push // to be told when the mutex is free again
 	pushed    atomic.Bool     // there are some
@@ -40,6 +41,9 @@ type lock struct {
 	queue []waiter
 }
 
+// bar is an owner who may not have a key any more.
+type bar struct{ key, owner string }
+
 type waiter struct {
 	owner  string
 	grant  time.Duration
@@ -50,12 +54,15 @@ type listener struct{ heard func(latchkey.Push) }
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{start: time.Now(), locks: make(map[string]lock), listeners: make(map[*listener]struct{})}
+	return &Store{
+		start: time.Now(), locks: make(map[string]lock), barred: make(map[bar]time.Duration),
+		listeners: make(map[*listener]struct{}),
+	}
 }
 
 // Capabilities implements [latchkey.Store]: everything, instantly.
 func (s *Store) Capabilities() latchkey.Capabilities {
-	return latchkey.Capabilities{Push: true, Tokens: true, Proofs: true, ManyKeys: true, Instant: true}
+	return latchkey.Capabilities{Push: true, Tokens: true, Proofs: true, ManyKeys: true, Bars: true, Instant: true}
 }
 
 // Listen implements [latchkey.Store].
@@ -117,10 +124,14 @@ func (s *Store) Len() int {
 
 // holder returns the owner of a key, "" if it is free.
 func (s *Store) holder(key string, now time.Duration) string {
-	if l := s.locks[key]; l.end > now {
+	if l := s.locks[key]; l.end > now && !s.isBarred(key, l.owner, now) {
 		return l.owner
 	}
 	return ""
+}
+
+func (s *Store) isBarred(key, owner string, now time.Duration) bool {
+	return len(s.barred) > 0 && s.barred[bar{key, owner}] > now
 }
 
 func (s *Store) acquire(op *latchkey.Op, now time.Duration) {
@@ -129,15 +140,15 @@ func (s *Store) acquire(op *latchkey.Op, now time.Duration) {
 	if l.end <= now {
 		l.owner = ""
 	}
-	if op.Prev != "" && l.owner == op.Prev {
+	if l.owner != "" && (l.owner == op.Prev || s.isBarred(op.Key, l.owner, now)) {
 		s.next(op.Key, &l, now)
 	}
-	if l.owner != "" && l.owner != op.Owner {
+	if l.owner != "" && l.owner != op.Owner || s.isBarred(op.Key, op.Owner, now) {
 		s.refuse(op, op.Key, &l, now)
 		return
 	}
 	for _, key := range op.More {
-		if owner := s.holder(key, now); owner != "" && owner != op.Owner {
+		if owner := s.holder(key, now); owner != "" && owner != op.Owner || s.isBarred(key, op.Owner, now) {
 			other := s.locks[key]
 			s.refuse(op, key, &other, now)
 			return
@@ -158,11 +169,11 @@ func (s *Store) acquire(op *latchkey.Op, now time.Duration) {
 }
 
 func (s *Store) refuse(op *latchkey.Op, key string, l *lock, now time.Duration) {
-	op.Busy, op.Remaining = key, l.end-now
-	if op.Queue {
+	op.Busy, op.Remaining = key, max(l.end-now, 0)
+	if op.Queue && !s.isBarred(key, op.Owner, now) {
 		op.Ticket = l.join(op, &s.ticket)
 	}
-	if op.Queue || op.Prev != "" {
+	if key == op.Key {
 		s.put(key, *l)
 	}
 }
@@ -178,6 +189,9 @@ func (s *Store) renew(op *latchkey.Op, now time.Duration) {
 }
 
 func (s *Store) release(op *latchkey.Op, now time.Duration) {
+	if op.Bar > 0 {
+		s.barred[bar{op.Key, op.Owner}] = now + op.Bar
+	}
 	l, known := s.locks[op.Key]
 	if !known {
 		return
@@ -246,6 +260,11 @@ func (s *Store) sweep(now time.Duration) {
 	for key, l := range s.locks {
 		if l.end+time.Minute <= now {
 			delete(s.locks, key)
+		}
+	}
+	for b, end := range s.barred {
+		if end <= now {
+			delete(s.barred, b)
 		}
 	}
 }

@@ -24,6 +24,7 @@ func (c *command) NoRetry() bool { return true }
 
 func queueKey(key string) string   { return "{" + key + "}:q" }
 func counterKey(key string) string { return "{" + key + "}:t" }
+func barsKey(key string) string    { return "{" + key + "}:x" }
 
 func (s *Store) command(ctx context.Context, op *latchkey.Op) *command {
 	ms := op.Lease.Milliseconds()
@@ -31,9 +32,9 @@ func (s *Store) command(ctx context.Context, op *latchkey.Op) *command {
 	case op.Kind == latchkey.OpAcquire && op.Fast && op.Tokens == 0 && op.Prev == "" && len(op.More) == 0:
 		return &command{redis.NewCmd(ctx, "set", op.Key, op.Owner, "nx", "px", ms), op, nil}
 	case op.Kind == latchkey.OpAcquire && len(op.More) > 0:
-		args := []any{"evalsha", acquireManyScript.sha, 1 + len(op.More), op.Key}
+		args := []any{"evalsha", acquireManyScript.sha, 2 * (1 + len(op.More)), op.Key, barsKey(op.Key)}
 		for _, key := range op.More {
-			args = append(args, key)
+			args = append(args, key, barsKey(key))
 		}
 		args = append(args, op.Owner, ms, latchkey.OwnerPrefix)
 		return &command{redis.NewCmd(ctx, args...), op, &acquireManyScript}
@@ -42,13 +43,13 @@ func (s *Store) command(ctx context.Context, op *latchkey.Op) *command {
 		if op.Queue {
 			channel = s.channel
 		}
-		return &command{redis.NewCmd(ctx, "evalsha", acquireScript.sha, 3, op.Key, queueKey(op.Key), counterKey(op.Key),
+		return &command{redis.NewCmd(ctx, "evalsha", acquireScript.sha, 4, op.Key, queueKey(op.Key), counterKey(op.Key), barsKey(op.Key),
 			op.Owner, ms, op.Prev, channel, op.Grant.Milliseconds(), op.Tokens, latchkey.OwnerPrefix), op, &acquireScript}
 	case op.Kind == latchkey.OpRenew:
 		return &command{redis.NewCmd(ctx, "evalsha", renewScript.sha, 1, op.Key, op.Owner, ms), op, &renewScript}
 	case op.Kind == latchkey.OpRelease && op.Leave:
-		return &command{redis.NewCmd(ctx, "evalsha", leaveScript.sha, 2, op.Key, queueKey(op.Key),
-			op.Owner, s.channel, op.Grant.Milliseconds()), op, &leaveScript}
+		return &command{redis.NewCmd(ctx, "evalsha", leaveScript.sha, 3, op.Key, queueKey(op.Key), barsKey(op.Key),
+			op.Owner, s.channel, op.Grant.Milliseconds(), op.Bar.Milliseconds()), op, &leaveScript}
 	case op.Kind == latchkey.OpRelease:
 		return &command{redis.NewCmd(ctx, "evalsha", releaseScript.sha, 2, op.Key, queueKey(op.Key), op.Owner), op, &releaseScript}
 	case op.Kind == latchkey.OpProve:

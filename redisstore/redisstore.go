@@ -2,7 +2,8 @@
 //
 // A lock is a plain string key whose value is its owner, always with an expiry, so that SET NX of any other program is
 // refused while it is held. Beside it, in the same hash slot, there may be "{key}:q", the processes that queue for the
-// lock, and "{key}:t", a counter of fencing tokens; both go away by themselves.
+// lock, "{key}:t", a counter of fencing tokens, and "{key}:x", owners whose requests got no answer and were given up, so
+// that a copy which arrives late locks nobody out. All go away by themselves.
 //
 // Taking a free lock is one SET NX PX, letting it go one script. A process that waits has one place in the queue per
 // key; the release hands the lock to the first in the queue and tells it over one subscription that all waiters of a
@@ -57,7 +58,7 @@ func New(client redis.UniversalClient) *Store {
 // Capabilities implements [latchkey.Store].
 func (s *Store) Capabilities() latchkey.Capabilities {
 	_, cluster := s.client.(*redis.ClusterClient)
-	return latchkey.Capabilities{Push: true, Tokens: true, Proofs: true, ManyKeys: !cluster}
+	return latchkey.Capabilities{Push: true, Tokens: true, Proofs: true, ManyKeys: !cluster, Bars: true}
 }
 
 // Do implements [latchkey.Store]: one command or one pipeline.

@@ -28,6 +28,9 @@ var passLua string
 //go:embed lua/mint.lua
 var mintLua string
 
+//go:embed lua/bars.lua
+var barsLua string
+
 //go:embed lua/acquire.lua
 var acquireLua string
 
@@ -50,8 +53,8 @@ var tokenLua string
 var proveLua string
 
 var (
-	acquireScript     = newScript(passLua, mintLua, acquireLua)
-	acquireManyScript = newScript(acquireManyLua)
+	acquireScript     = newScript(passLua, mintLua, barsLua, acquireLua)
+	acquireManyScript = newScript(barsLua, acquireManyLua)
 	releaseScript     = newScript(passLua, releaseLua)
 	leaveScript       = newScript(passLua, leaveLua)
 	renewScript       = newScript(renewLua)

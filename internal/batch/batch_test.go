@@ -22,7 +22,7 @@ func TestItemsThatComeWhileTripsAreUnderWayShareTheNext(t *testing.T) {
 			}
 			mu.Unlock()
 			time.Sleep(time.Millisecond)
-		}, time.Second)
+		}, func(int) {}, time.Second)
 		for i := range 1200 {
 			b.Add(i)
 			if i < 2 {
@@ -56,7 +56,7 @@ func TestAStuckTripDoesNotKeepTheOthers(t *testing.T) {
 				}
 				done <- i
 			}
-		}, time.Second)
+		}, func(int) {}, time.Second)
 		b.Add(0)
 		synctest.Wait()
 		b.Add(1)
@@ -73,5 +73,33 @@ func TestAStuckTripDoesNotKeepTheOthers(t *testing.T) {
 			t.Errorf("%d items got through; want those that came behind the stuck ones", len(done))
 		}
 		close(release)
+		time.Sleep(time.Second) // until the carriers have ended
+	})
+}
+
+func TestItemsAreLookedAtWhileTheyWaitAndTravel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var mu sync.Mutex
+		looks := make(map[int]int)
+		b := batch.New(func([]int) { <-release }, func(i int) {
+			mu.Lock()
+			defer mu.Unlock()
+			looks[i]++
+		}, time.Hour)
+		for i := range 5 {
+			b.Add(i)
+			synctest.Wait() // two travel, the others wait
+		}
+		time.Sleep(100 * time.Millisecond)
+		close(release)
+		time.Sleep(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		for i := range 5 {
+			if n := looks[i]; n < 15 || n > 25 {
+				t.Errorf("%d looks at item %d in 100 ms, want one each 5 ms", n, i)
+			}
+		}
 	})
 }

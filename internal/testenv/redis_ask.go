@@ -11,7 +11,7 @@ import (
 )
 
 // housekeeping lists the commands that this package sends itself, as INFO names them. The library under test uses none.
-var housekeeping = []string{"auth", "config|resetstat", "info", "keys", "ping"}
+var housekeeping = []string{"auth", "client|kill", "client|pause", "config|resetstat", "info", "keys", "ping", "script|flush"}
 
 var callsField = regexp.MustCompile(`calls=(\d+)`)
 
@@ -44,8 +44,8 @@ func (s *Server) Keys(t TB) []string {
 }
 
 // Commands returns how often each command ran since the start or the last ResetStats: {"set": 2, "evalsha": 1,
-// "client|setname": 1}. Commands that a script ran count too, beside the script's own evalsha. AUTH, CONFIG RESETSTAT,
-// INFO, KEYS and PING are left out: this package sends them.
+// "client|setname": 1}. Commands that a script ran count too, beside the script's own evalsha. AUTH, CLIENT KILL, CLIENT
+// PAUSE, CONFIG RESETSTAT, INFO, KEYS, PING and SCRIPT FLUSH are left out: this package sends them.
 func (s *Server) Commands(t TB) map[string]int64 {
 	t.Helper()
 	info, err := s.info("commandstats")

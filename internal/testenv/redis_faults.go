@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 )
 
@@ -98,4 +99,24 @@ func (s *Server) wipe() error {
 		}
 	}
 	return nil
+}
+
+// FlushScripts makes the server forget every script it was told.
+func (s *Server) FlushScripts(t TB) {
+	t.Helper()
+	s.Do(t, "SCRIPT", "FLUSH")
+}
+
+// PauseClients has the server answer nobody for d, this package included, while the time of its keys runs on. It then
+// answers what was asked meanwhile.
+func (s *Server) PauseClients(t TB, d time.Duration) {
+	t.Helper()
+	s.Do(t, "CLIENT", "PAUSE", strconv.FormatInt(d.Milliseconds(), 10), "ALL")
+}
+
+// KillSubscribers closes the connections of all who have subscribed and returns how many there were.
+func (s *Server) KillSubscribers(t TB) int64 {
+	t.Helper()
+	n, _ := s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub").(int64)
+	return n
 }

@@ -1,12 +1,17 @@
 -- Takes a lock if it is free or the owner's already. If not, gives the owner a place in the queue, if it wants one.
---   KEYS  lock, queue, counter
+--   KEYS  lock, queue, counter, bars
 --   ARGV  owner, lease ms, previous owner or '', channel ('' = no place), grant ms, tokens, prefix of our owners
 -- Returns {1, last token} or {0, ms left, foreign, ticket}.
 local owner = ARGV[1]
 local place = ARGV[4] ~= '' and (ARGV[4] .. ' ' .. owner .. ' ' .. ARGV[5])
+local bars = redis.call('EXISTS', KEYS[4]) == 1
 local holder = redis.call('GET', KEYS[1])
 local ran_out = not holder
-if holder and holder == ARGV[3] then
+if bars and barred(KEYS[4], owner) then
+  -- A late copy of a request that was given up: nobody hears the answer.
+  return {0, 0, 0, '0'}
+end
+if holder and (holder == ARGV[3] or bars and barred(KEYS[4], holder)) then
   holder = pass(KEYS[1], KEYS[2])
 end
 if not holder or holder == owner then

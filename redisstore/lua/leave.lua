@@ -1,7 +1,16 @@
--- Gives up whatever the owner has: its place in the queue, and the lock if it has been granted.
---   KEYS  lock, queue
---   ARGV  owner, channel, grant ms
+-- Gives up whatever the owner has, its place in the queue and the lock if it has been granted, and may bar the owner.
+--   KEYS  lock, queue, bars
+--   ARGV  owner, channel, grant ms, bar ms (0 = none)
 -- Returns 1 if the lock was the owner's, else 0.
+if ARGV[4] ~= '0' then
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now))
+  redis.call('ZADD', KEYS[3], string.format('%.0f', now + ARGV[4]), ARGV[1])
+  if redis.call('PTTL', KEYS[3]) < tonumber(ARGV[4]) then
+    redis.call('PEXPIRE', KEYS[3], ARGV[4])
+  end
+end
 redis.call('ZREM', KEYS[2], ARGV[2] .. ' ' .. ARGV[1] .. ' ' .. ARGV[3])
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0

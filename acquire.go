@@ -73,7 +73,11 @@ func (l *Locks) acquireAny(ctx context.Context, full string, many []string, r *r
 		return l.acquireMany(ctx, many, r)
 	}
 	near := carried(ctx)
-	if h := near.find(l.store, full, r.start); h != nil {
+	h, err := l.enterHeld(ctx, near, full, r)
+	if err != nil {
+		return nil, err
+	}
+	if h != nil {
 		le := &Lease{}
 		le.one[0] = h
 		le.init(ctx, l, near, r)
@@ -116,7 +120,7 @@ func (l *Locks) begin(ctx context.Context, h *hold, g *grant, r *request, now wa
 	if g.lost.Load() {
 		h.lose(lostError{g.key(), "lost while it was handed over"})
 	}
-	if l.observer != nil {
+	if l.observer != nil && g.proof == "" {
 		kind := EventAcquired
 		if g.passes > 0 {
 			kind = EventHandedOver
@@ -146,14 +150,22 @@ func (l *Locks) acquireMany(ctx context.Context, keys []string, r *request) (*Le
 	le := &Lease{holds: make([]*hold, 0, len(keys))}
 	near := carried(ctx)
 	fresh := make([]string, 0, len(keys))
+	var grants []*grant
+	var err error
 	for _, key := range keys {
-		if h := near.find(l.store, key, r.start); h != nil {
+		var h *hold
+		if h, err = l.enterHeld(ctx, near, key, r); err != nil {
+			break
+		}
+		if h != nil {
 			le.holds = append(le.holds, h)
 		} else {
 			fresh = append(fresh, key)
 		}
 	}
-	grants, err := l.takeMany(ctx, fresh, r)
+	if err == nil {
+		grants, err = l.takeMany(ctx, fresh, r)
+	}
 	if err == nil {
 		for _, g := range grants {
 			h := &hold{}

@@ -40,6 +40,8 @@ func (l *Locks) WithLock(template string, opts ...DecoratorOption) *Decorator {
 	return d
 }
 
+var errNoDecorator = errors.New("latchkey: the decorator is nil; make one with locks.WithLock(template)")
+
 // bound is a decorator that knows the types of the arguments.
 type bound struct {
 	locks   *Locks
@@ -54,7 +56,7 @@ type bound struct {
 // bind compiles the decorator for a function with these arguments.
 func (d *Decorator) bind(fn any, args []reflect.Type) (*bound, error) {
 	if d == nil {
-		return nil, errors.New("latchkey: the decorator is nil; make one with locks.WithLock(template)")
+		return nil, errNoDecorator
 	}
 	if isNil(fn) {
 		return nil, errors.New("latchkey: the function to wrap is nil; pass a function or a method value")

@@ -148,9 +148,13 @@ func indexed(s shape) (shape, *problem) {
 		}
 		switch t.Kind() {
 		case reflect.Map:
-			return typed(t.Elem()), nil
+			return typed(t.Elem()).describedBy(s.of), nil
 		case reflect.Struct:
-			return shape{}, &problem{reason: "a member of " + typeName(t) + " must be named in the template", hint: ""}
+			name := typeName(t)
+			if s.of != nil {
+				name = s.of.String()
+			}
+			return shape{}, &problem{reason: "a member of " + name + " must be named in the template", hint: ""}
 		}
 	}
 	return shape{}, problemf("%s has no elements", article(s.String()))

@@ -133,6 +133,14 @@ func (f *folder) root(n *ast.IdentifierNode) (c *chain, done bool) {
 		t := f.env.vars[i].typ
 		return &chain{keyPath: keyPath{root: i, typ: t, text: n.Value}, shape: typed(t)}, false
 	}
+	if self, ok := f.env.self(); ok && n.Value != rootFn && n.Value != rootCtx {
+		c, p := f.fromSelf(self, n.Value)
+		if p == nil {
+			return c, false
+		}
+		f.failf(n, p)
+		return &chain{base: n}, true
+	}
 	switch {
 	case n.Value == rootFn && f.env.fnName != "":
 		name := &ast.StringNode{Value: f.env.fnName}
@@ -227,7 +235,15 @@ func (f *folder) named(n *ast.MemberNode, c *chain, name string) *chain {
 	if !ok {
 		return c
 	}
-	found, p := findMember(t, name)
+	var found member
+	var p *problem
+	switch of := c.shape.of; {
+	case of != nil && t.Kind() == reflect.Struct:
+		found, p = described(of, name)
+	default:
+		found, p = findMember(t, name)
+		found.of = of
+	}
 	if p != nil {
 		f.failf(n.Property, p)
 		return c
@@ -263,7 +279,7 @@ func (f *folder) single(n ast.Node, c *chain) (reflect.Type, bool) {
 // with returns the path with one more step.
 func (c *chain) with(found member, text string) *chain {
 	c.steps = append(c.steps, pathStep{member: found, text: text})
-	c.shape = typed(found.typ)
+	c.shape = typed(found.typ).describedBy(found.of)
 	return c
 }
 

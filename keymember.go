@@ -15,6 +15,8 @@ type member struct {
 	nth   int           // of a method in the method set of a pointer; negative for a method of an interface
 	key   reflect.Value // of a map
 	typ   reflect.Type  // what it yields
+	of    Members       // describes what it yields, nil if Go's type does
+	get   func(any) (any, error)
 }
 
 type memberKind uint8
@@ -23,9 +25,10 @@ const (
 	memberField memberKind = iota
 	memberMethod
 	memberMapKey
-	memberLookup  // by KeyMember
-	memberElement // of a list, by position
-	memberDynamic // of a type that shows at run time
+	memberLookup    // by KeyMember
+	memberElement   // of a list, by position
+	memberDynamic   // of a type that shows at run time
+	memberDescribed // by Members
 )
 
 // problem is why a member can't be resolved.

@@ -80,6 +80,8 @@ func (m *member) from(v reflect.Value, text string) (reflect.Value, *faultError)
 		return reflect.Value{}, faultGone(text, "is missing")
 	case memberLookup:
 		return lookUp(v, m.key, text)
+	case memberDescribed:
+		return m.describedFrom(v, text)
 	case memberElement:
 		return elementOf(v, int(m.key.Int()), text)
 	default:

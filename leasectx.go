@@ -119,7 +119,7 @@ func (c *leaseCtx) wakeable() context.Context {
 		}
 	}
 	if c.lease.released.Load() {
-		cancel(errReleased)
+		cancel(c.lease.cause())
 	}
 	return ctx
 }

@@ -36,6 +36,9 @@ func (l *Locks) renewBatch(items []*watchdog.Item) {
 	for i, it := range items {
 		g, _ := it.Ref.(*grant) // what else is watched is fixed, and never renewed
 		ops[i] = Op{Kind: OpRenew, Key: g.full, Owner: g.owner, Lease: it.Lease}
+		if g.proof != "" {
+			ops[i] = Op{Kind: OpProve, Key: g.full, Owner: g.proof}
+		}
 		// A store that hangs must leave time for another try before the lease ends.
 		timeout = min(timeout, max(it.Lease/4, 5*time.Millisecond))
 	}
@@ -54,6 +57,8 @@ func (l *Locks) renewBatch(items []*watchdog.Item) {
 				_ = g.fail("the store has another holder or none")
 			}
 			continue
+		case g.proof != "":
+			l.dog.ExtendFor(it, sent, min(op.Remaining, proofLease))
 		default:
 			l.dog.Extend(it, sent)
 		}

@@ -62,7 +62,7 @@ func New() *Store {
 
 // Capabilities implements [latchkey.Store]: everything, instantly.
 func (s *Store) Capabilities() latchkey.Capabilities {
-	return latchkey.Capabilities{Push: true, Tokens: true, ManyKeys: true, Bars: true, Instant: true}
+	return latchkey.Capabilities{Push: true, Tokens: true, Proofs: true, ManyKeys: true, Bars: true, Instant: true}
 }
 
 // Listen implements [latchkey.Store].
@@ -104,6 +104,11 @@ func (s *Store) do(ops []*latchkey.Op) {
 		case latchkey.OpToken:
 			if op.OK = s.holder(op.Key, now) == op.Owner; op.OK {
 				op.Token = s.mint(op.Tokens)
+			}
+		case latchkey.OpProve:
+			owner := s.holder(op.Key, now)
+			if op.OK = owner != "" && latchkey.Proof(owner) == op.Owner; op.OK {
+				op.Remaining = s.locks[op.Key].end - now
 			}
 		}
 	}

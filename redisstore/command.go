@@ -53,6 +53,8 @@ func (s *Store) command(ctx context.Context, op *latchkey.Op) *command {
 			op.Owner, s.channel, op.Grant.Milliseconds(), op.Bar.Milliseconds()), op, &leaveScript}
 	case op.Kind == latchkey.OpRelease:
 		return &command{redis.NewCmd(ctx, "evalsha", releaseScript.sha, 2, op.Key, queueKey(op.Key), op.Owner), op, &releaseScript}
+	case op.Kind == latchkey.OpProve:
+		return &command{redis.NewCmd(ctx, "evalsha", proveScript.sha, 1, op.Key, op.Owner), op, &proveScript}
 	case op.Kind == latchkey.OpToken:
 		return &command{redis.NewCmd(ctx, "evalsha", tokenScript.sha, 2, op.Key, counterKey(op.Key),
 			op.Owner, op.Tokens), op, &tokenScript}
@@ -89,6 +91,8 @@ func (c *command) answer() {
 		switch {
 		case op.OK && op.Tokens > 0:
 			op.Token = number(v, 1) - op.Tokens + 1
+		case op.OK && op.Kind == latchkey.OpProve:
+			op.Remaining = max(time.Duration(number(v, 1))*time.Millisecond, 0)
 		case !op.OK && op.Kind == latchkey.OpAcquire:
 			c.refused(v)
 		}

@@ -59,7 +59,7 @@ func New(client redis.UniversalClient) *Store {
 // Capabilities implements [latchkey.Store].
 func (s *Store) Capabilities() latchkey.Capabilities {
 	_, cluster := s.client.(*redis.ClusterClient)
-	return latchkey.Capabilities{Push: true, Tokens: true, ManyKeys: !cluster, Bars: true}
+	return latchkey.Capabilities{Push: true, Tokens: true, Proofs: true, ManyKeys: !cluster, Bars: true}
 }
 
 // Do implements [latchkey.Store]: one command or one pipeline.

@@ -10,7 +10,13 @@ import (
 const maxRenewals = 1000
 
 // renew asks the store for new leases of everything that is due, in one batch.
+//
+// Whoever has a lease to renew also listens: a connection that breaks may mean that the store has lost the lease. A lock
+// that is let go before its first renewal costs no subscription.
 func (l *Locks) renew(items []*watchdog.Item) {
+	l.waiting.Lock()
+	l.listen()
+	l.waiting.Unlock()
 	for len(items) > 0 {
 		n := min(len(items), maxRenewals)
 		l.renewBatch(items[:n])
@@ -98,6 +104,11 @@ func (l *Locks) expect(g *grant) {
 	l.waiting.Lock()
 	defer l.waiting.Unlock()
 	l.waiting.owners[g.owner] = g
+	l.listen()
+}
+
+// listen makes pushes arrive, if the store has any. It is called with the mutex of waiting.
+func (l *Locks) listen() {
 	if l.waiting.stop == nil && l.caps.Push && !l.closed.Load() {
 		l.waiting.stop = l.store.Listen(l.heard)
 	}

@@ -52,12 +52,14 @@ func (c told) kind() string {
 	case name == "set" && slices.Contains(c.args, "nx"):
 		return acquires
 	case name != "evalsha" && name != "eval" || len(c.args) < 5:
-	case c.args[2] == "3":
+	case c.args[2] == "4":
 		return acquires
+	case c.args[2] == "3":
+		return leaves
 	case c.args[2] == "1":
 		return renews
 	case c.args[2] == "2":
-		return map[int]string{6: releases, 7: mints, 8: leaves}[len(c.args)]
+		return map[int]string{6: releases, 7: mints}[len(c.args)]
 	}
 	return ""
 }
@@ -67,7 +69,7 @@ func (c told) owner() string {
 	if strings.EqualFold(c.args[0], "set") {
 		return c.args[2]
 	}
-	return c.args[6]
+	return c.args[7]
 }
 
 // key is the lock that an operation is about.

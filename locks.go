@@ -77,7 +77,8 @@ func New(store Store, opts ...LocksOption) *Locks {
 	}
 	l.dog = watchdog.New(l.renew, l.expired)
 	l.undo.l = l
-	l.batch = batch.New(l.trip, c.opTimeout)
+	// Those behind requests that hang must get through within their own op timeout.
+	l.batch = batch.New(l.trip, c.opTimeout/4)
 	l.asks.New = newAsked
 	l.waiting.owners = make(map[string]*grant)
 	return l

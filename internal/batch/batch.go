@@ -28,10 +28,11 @@ type Batcher[T any] struct {
 	spare   []T
 	running int
 	left    time.Time // when the latest trip left
+	relief  *time.Timer
 }
 
-// New returns a batcher that hands every item to do, which answers for itself. A trip that takes longer than stuck
-// no longer keeps a lane from others.
+// New returns a batcher that hands every item to do, which answers for itself. Trips that take longer than stuck no
+// longer keep others from leaving.
 func New[T any](do func([]T), stuck time.Duration) *Batcher[T] {
 	b := &Batcher[T]{do: do, stuck: stuck}
 	b.run = b.travel
@@ -47,12 +48,46 @@ func (b *Batcher[T]) Add(item T) {
 	b.pending = append(b.pending, item)
 	start := b.running < lanes || time.Since(b.left) > b.stuck
 	if start {
-		b.running++
-		b.left = time.Now()
+		b.start()
+	} else if len(b.pending) == 1 {
+		b.watch(b.stuck - time.Since(b.left))
 	}
 	b.mu.Unlock()
 	if start {
 		go b.run()
+	}
+}
+
+// start notes a trip that is about to leave. It is called with the mutex.
+func (b *Batcher[T]) start() {
+	b.running++
+	b.left = time.Now()
+}
+
+// watch has somebody look after the first item that waits: it is not left to those who come after it to find the lanes
+// stuck. It is called with the mutex.
+func (b *Batcher[T]) watch(in time.Duration) {
+	if b.relief == nil {
+		b.relief = time.AfterFunc(in, b.relieve)
+		return
+	}
+	b.relief.Reset(in)
+}
+
+func (b *Batcher[T]) relieve() {
+	b.mu.Lock()
+	start := len(b.pending) > 0
+	if start {
+		if left := b.stuck - time.Since(b.left); left > 0 { // a trip has left since
+			b.watch(left)
+			start = false
+		} else {
+			b.start()
+		}
+	}
+	b.mu.Unlock()
+	if start {
+		b.run()
 	}
 }
 

@@ -272,11 +272,11 @@ func (l *Locks) passOn(g *grant) {
 //
 // A push with the ticket of the last refusal tells of a grant that was made after that refusal was asked for, and the
 // grant lives for grantFor: that bounds the local deadline from below. The full lease is asked for in the background.
-// A push with another ticket is late news of a grant that has run out.
+// A push with another ticket is late news of a grant that has run out; one with none is a hint and grants nothing.
 func (l *Locks) claim(g *grant, r *request, push Push) bool {
 	now := watchdog.Now()
 	end := g.queuedAt.Add(g.grant - g.grant/100)
-	if push.Owner == "" || push.Ticket != g.ticket || r.fixed || r.reserve() > 0 || -now.Sub(end) < g.grant/2 {
+	if push.Owner == "" || push.Ticket == 0 || push.Ticket != g.ticket || r.fixed || r.reserve() > 0 || -now.Sub(end) < g.grant/2 {
 		return false
 	}
 	l.settle(g)
@@ -290,7 +290,7 @@ func (l *Locks) claim(g *grant, r *request, push Push) bool {
 // pollPause is how long to wait before asking again about a lock that is busy.
 func (l *Locks) pollPause(op Op) time.Duration {
 	pause := pollBlind
-	if l.caps.Push && !op.Foreign {
+	if l.caps.wakes() && !op.Foreign {
 		pause = pollPushed
 	}
 	pause -= rand.N(pause / 4)

@@ -130,6 +130,10 @@ func (b *bound) enter(ctx context.Context, args []unsafe.Pointer) (*Lease, error
 	if err != nil {
 		return nil, err
 	}
+	return b.acquire(ctx, key, many)
+}
+
+func (b *bound) acquire(ctx context.Context, key string, many []string) (*Lease, error) {
 	r := b.request
 	return b.locks.acquire(ctx, key, many, &r)
 }

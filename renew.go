@@ -109,7 +109,7 @@ func (l *Locks) expect(g *grant) {
 
 // listen makes pushes arrive, if the store has any. It is called with the mutex of waiting.
 func (l *Locks) listen() {
-	if l.waiting.stop == nil && l.caps.Push && !l.closed.Load() {
+	if l.waiting.stop == nil && l.caps.wakes() && !l.closed.Load() {
 		l.waiting.stop = l.store.Listen(l.heard)
 	}
 }

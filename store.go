@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Store is where locks live. The stores of this module are memstore (one process), redisstore (many processes);
-// package locktest's conformance suite says what an implementation has to do.
+// Store is where locks live. The stores of this module are memstore (one process), redisstore (many processes) and
+// quorumstore (many processes, over a majority of independent servers); package locktest's conformance suite says what an implementation has to do.
 //
 // A store only answers: waiting, queueing within the process, renewing, re-entrancy and hand-over are done once,
 // in [Locks]. Implementations must be safe for concurrent use.
@@ -23,7 +23,7 @@ type Store interface {
 	Do(ctx context.Context, ops []*Op)
 
 	// Listen calls heard for every Push that is meant for this store's waiters, until stop is called. Calls may come
-	// from several goroutines at once; heard returns quickly. A store without the Push capability never calls it.
+	// from several goroutines at once; heard returns quickly. A store with neither Push nor Hints never calls it.
 	Listen(heard func(Push)) (stop func())
 }
 
@@ -32,6 +32,10 @@ type Capabilities struct {
 	// Push: a release hands the lock to the first in the store's queue and tells it so through Listen. Without
 	// it waiters poll.
 	Push bool
+	// Hints: a release grants the lock to nobody, but hints to those in the store's queue, through Listen, that it is
+	// worth asking for again. A hint promises nothing: it may come too early, twice, or not at all. It is for stores
+	// that can't hand a lock over because no single server decides who has it. Not together with Push.
+	Hints bool
 	// Tokens: the store mints fencing tokens.
 	Tokens bool
 	// ManyKeys: an acquire may name several keys, all or nothing.
@@ -43,6 +47,9 @@ type Capabilities struct {
 	// one operation at a time.
 	Instant bool
 }
+
+// wakes reports whether the store tells waiters anything.
+func (c Capabilities) wakes() bool { return c.Push || c.Hints }
 
 // OpKind says what an operation does.
 type OpKind uint8
@@ -91,13 +98,15 @@ type Op struct {
 	// Lease is how long the hold lives unless it is renewed (OpAcquire, OpRenew). At least a millisecond.
 	Lease time.Duration
 	// Prev is an owner who lets go in favour of this OpAcquire: if Key is Prev's, the first in the queue gets it,
-	// and Owner does if the queue is empty.
+	// and Owner does if the queue is empty. In a store with the Hints capability the lock may then be free for a moment:
+	// Remaining is how long Owner should leave it to the one that was told.
 	Prev string
 	// Fast marks an OpAcquire by an owner that has not asked before and expects the key to be free: the store may
 	// use its cheapest test and refuse without details.
 	Fast bool
 	// Queue makes a refused OpAcquire a place in the store's queue, kept while the same owner asks again from time
-	// to time. When the lock is let go the first in the queue gets it, for the time Grant, and is told by a Push.
+	// to time. When the lock is let go the first in the queue gets it, for the time Grant, and is told by a Push. In a
+	// store with the Hints capability it does not get it, but is told to ask again, and leaves the queue.
 	Queue bool
 	// Grant is how long a lock handed to a waiter lives until the waiter asks again. It is the same in all operations
 	// of one owner that have Queue or Leave.
@@ -126,7 +135,8 @@ type Op struct {
 	// Foreign: the present holder is no latchkey process and will not wake anybody.
 	Foreign bool
 	// Ticket is, for a refused OpAcquire with Queue, the place in the queue: the same as long as the place is kept,
-	// another one each time the owner has to join anew.
+	// another one each time the owner has to join anew. It is never 0 in a store with the Push capability, and always 0 in
+	// one with Hints.
 	Ticket int64
 	// Token is the first of the fencing tokens that were reserved.
 	Token int64
@@ -143,7 +153,8 @@ const OwnerPrefix = "lk:"
 
 // Push is news from the store.
 type Push struct {
-	// Owner has been granted the lock it queued for with this Ticket. Empty in a Push that is about the connection.
+	// Owner has been granted the lock it queued for with this Ticket. If the Ticket is 0 nothing has been granted: it is
+	// a hint that asking again now may succeed. Owner is empty in a Push that is about the connection.
 	Owner  string
 	Ticket int64
 	// Broken: the connection that carries pushes was lost; some may be missing.

@@ -6,11 +6,11 @@ local owner = ARGV[1]
 local place = ARGV[4] ~= '' and (ARGV[4] .. ' ' .. owner .. ' ' .. ARGV[5])
 local bars = redis.call('EXISTS', KEYS[4]) == 1
 local holder = redis.call('GET', KEYS[1])
+local ran_out = not holder
 if bars and barred(KEYS[4], owner) then
   -- A late copy of a request that was given up: nobody hears the answer.
   return {0, 0, 0, '0'}
 end
-local ran_out = not holder
 if holder and (holder == ARGV[3] or bars and barred(KEYS[4], holder)) then
   holder = pass(KEYS[1], KEYS[2])
 end

@@ -53,6 +53,13 @@ func (s *faultStore) Do(ctx context.Context, ops []*latchkey.Op) {
 	}
 }
 
+func (s *faultStore) Listen(heard func(latchkey.Push)) (stop func()) {
+	s.mu.Lock()
+	store := s.Store
+	s.mu.Unlock()
+	return store.Listen(heard)
+}
+
 // breakBefore changes the fault while the store is in use.
 func (s *faultStore) breakBefore(f func(op *latchkey.Op) error) {
 	s.mu.Lock()

@@ -79,7 +79,8 @@ func New(store Store, opts ...LocksOption) *Locks {
 	}
 	l.dog = watchdog.New(l.renew, l.expired)
 	l.undo.l = l
-	l.batch = batch.New(l.trip, l.lookAt, c.opTimeout)
+	// Those behind requests that hang must get through within their own op timeout.
+	l.batch = batch.New(l.trip, l.lookAt, c.opTimeout/4)
 	l.asks.New = func() any { return &[1]*Op{new(Op)} }
 	l.bells.New = func() any { return make(chan struct{}, 1) }
 	l.waiting.owners = make(map[string]*grant)

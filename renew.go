@@ -13,7 +13,13 @@ const maxTogether = 1000
 
 // renew asks the store for new leases of everything that is due. Leases of about the same length share a batch: a long
 // one must not keep a short one waiting, nor be given up as early.
+//
+// Whoever has a lease to renew also listens: a connection that breaks may mean that the store has lost the lease. A lock
+// that is let go before its first renewal costs no subscription.
 func (l *Locks) renew(items []*watchdog.Item) {
+	l.waiting.Lock()
+	l.listen()
+	l.waiting.Unlock()
 	slices.SortFunc(items, func(a, b *watchdog.Item) int { return cmp.Compare(a.Lease, b.Lease) })
 	for len(items) > 0 {
 		n := 1
@@ -116,6 +122,11 @@ func (l *Locks) expect(g *grant) {
 	l.waiting.Lock()
 	defer l.waiting.Unlock()
 	l.waiting.owners[g.owner] = g
+	l.listen()
+}
+
+// listen makes pushes arrive, if the store has any. It is called with the mutex of waiting.
+func (l *Locks) listen() {
 	if l.waiting.stop == nil && l.caps.wakes() && !l.closed.Load() {
 		l.waiting.stop = l.store.Listen(l.heard)
 	}

@@ -128,3 +128,21 @@ func TestLeaseThatCannotBeRenewedIsLostBeforeItEndsOnTheServer(t *testing.T) {
 	}
 	srv.Resume(t)
 }
+
+// A holder that has never waited listens all the same, once it has held on for long enough to renew.
+func TestForgottenLeaseOfAHolderThatNeverWaitedIsLostAtOnce(t *testing.T) {
+	t.Parallel()
+	const key, lease = "forgotten by a holder", 9 * time.Second
+	srv := testenv.Redis(t)
+	s := connect(t, srv.Addr())
+	after, cause := heldOver(t, s, key, lease, func() {
+		s.events.await(t, latchkey.EventRenewed, 1)
+		eventually(t, "the holder is subscribed", func() bool {
+			return len(srv.Do(t, "PUBSUB", "CHANNELS").([]any)) == 1
+		})
+		srv.Restart(t, testenv.LoseData)
+	})
+	if soon := lease/3 + lease/6; !errors.Is(cause, latchkey.ErrLeaseLost) || after > soon {
+		t.Errorf("the lease was first renewed after %v and the loss was noticed after %v: %v", lease/3, after, cause)
+	}
+}

@@ -64,15 +64,7 @@ func (b *Batcher[T]) Add(item T) {
 		b.pending, b.spare = b.spare, nil
 	}
 	b.pending = append(b.pending, item)
-	fresh := false
-	if now := time.Now(); b.running < lanes || now.Sub(b.left) > b.stuck {
-		b.running++
-		b.left = now
-		if fresh = b.parked == 0; !fresh {
-			b.parked--
-			b.wake <- struct{}{} // has room for every parked carrier
-		}
-	}
+	fresh := b.depart()
 	if !b.ticking || b.slow {
 		b.tickIn(lookEvery)
 	}
@@ -80,6 +72,23 @@ func (b *Batcher[T]) Add(item T) {
 	if fresh {
 		go b.work()
 	}
+}
+
+// depart sends a carrier for what waits, if there is a lane for it. It reports whether the caller has to start one. It is
+// called with the mutex.
+func (b *Batcher[T]) depart() (fresh bool) {
+	now := time.Now()
+	if b.running >= lanes && now.Sub(b.left) <= b.stuck {
+		return false
+	}
+	b.running++
+	b.left = now
+	if b.parked == 0 {
+		return true
+	}
+	b.parked--
+	b.wake <- struct{}{} // has room for every parked carrier
+	return false
 }
 
 // carry takes trips until there has been none for a while.
@@ -150,17 +159,25 @@ func (b *Batcher[T]) tickIn(d time.Duration) {
 	b.clock.Reset(d)
 }
 
-// tick looks at every item; when there has been none for a while it ends the carriers.
+// tick looks at every item, and whether those that wait wait for stuck ones only; it is not left to later items to find
+// that out. When there has been no item for a while it ends the carriers.
 func (b *Batcher[T]) tick() {
-	for _, item := range b.live() {
+	items, fresh := b.live()
+	if fresh {
+		go b.work()
+	}
+	for _, item := range items {
 		b.look(item)
 	}
 }
 
-func (b *Batcher[T]) live() []T {
+func (b *Batcher[T]) live() (items []T, fresh bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	items := slices.Clone(b.pending)
+	items = slices.Clone(b.pending)
+	if len(items) > 0 {
+		fresh = b.depart()
+	}
 	for _, c := range b.carriers {
 		items = append(items, c.items...)
 	}
@@ -176,5 +193,5 @@ func (b *Batcher[T]) live() []T {
 		b.wake = make(chan struct{}, lanes)
 		b.carriers, b.parked, b.ticking = nil, 0, false
 	}
-	return items
+	return items, fresh
 }

@@ -66,11 +66,17 @@ func TestAStuckTripDoesNotKeepTheOthers(t *testing.T) {
 		if len(done) != 0 {
 			t.Fatal("void: the lanes are not stuck")
 		}
-		time.Sleep(2 * time.Second)
 		b.Add(3)
+		time.Sleep(time.Second + 10*time.Millisecond) // nobody comes any more
 		synctest.Wait()
 		if len(done) != 2 {
 			t.Errorf("%d items got through; want those that came behind the stuck ones", len(done))
+		}
+		time.Sleep(2 * time.Second)
+		b.Add(4)
+		synctest.Wait()
+		if len(done) != 3 {
+			t.Errorf("%d items got through; want one more", len(done))
 		}
 		close(release)
 		time.Sleep(time.Second) // until the carriers have ended

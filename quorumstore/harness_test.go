@@ -108,7 +108,9 @@ func cycle(t *testing.T, locks *latchkey.Locks, key string, n int) []time.Durati
 	return took
 }
 
-func at(sorted []time.Duration, percent int) time.Duration { return sorted[(len(sorted)-1)*percent/100] }
+func at(sorted []time.Duration, percent int) time.Duration {
+	return sorted[(len(sorted)-1)*percent/100]
+}
 
 // eventually waits for something that tells nobody when it happens.
 func eventually(t *testing.T, what string, cond func() bool) {

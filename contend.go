@@ -93,7 +93,10 @@ func (l *Locks) try(ctx context.Context, t *turn, full string, r *request) (*gra
 			return nil, r.busy(g.key(), watchdog.Now(), op.Remaining, nil)
 		}
 		g.unsure, fast = true, false
-		if op.Final || ctx.Err() != nil || watchdog.Now().Sub(r.start)+pause >= l.opTimeout || !sleep(ctx, pause) {
+		now := watchdog.Now()
+		// Another try may take as long as this one.
+		late := now.Sub(r.start)+pause+now.Sub(sent) >= l.opTimeout
+		if op.Final || ctx.Err() != nil || late || !sleep(ctx, pause) {
 			l.abandon(g, sent)
 			return nil, storeError{OpAcquire, g.key(), op.Err}
 		}
@@ -163,7 +166,9 @@ func (c *contest) run(ctx context.Context) (*grant, error) {
 			if c.failed.IsZero() {
 				c.failed, c.pause = c.sent, firstRetry
 			}
-			if op.Final || ctx.Err() != nil || now.Sub(c.failed)+c.pause >= l.opTimeout {
+			// Another try may take as long as this one.
+			late := now.Sub(c.failed)+c.pause+now.Sub(c.sent) >= l.opTimeout
+			if op.Final || ctx.Err() != nil || late {
 				return nil, c.giveUp(ctx, now, op)
 			}
 			pause, c.pause = c.pause, c.pause*2

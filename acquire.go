@@ -22,6 +22,7 @@ type request struct {
 	start    watchdog.Reading
 	waits    bool // the observer has heard that it waits
 	apart    bool // for a transaction that is yet to begin: one that is open does not carry the lock
+	seen     bool // somebody else had the lock when it came
 }
 
 // left is how much of the wait is left; negative if it has no end.
@@ -73,14 +74,14 @@ func (l *Locks) acquireAny(ctx context.Context, full string, many []string, r *r
 		return l.acquireMany(ctx, many, r)
 	}
 	near, level := carried(ctx), levelOf(ctx)
-	h := near.find(l.store, full, r.start)
-	if h == nil {
-		h = level.find(l.store, full, r.start)
+	h, err := l.enterHeld(ctx, near, level, full, r)
+	if err != nil {
+		return nil, err
 	}
 	if h != nil {
 		le := &Lease{}
 		le.one[0] = h
-		le.init(l, ctx, near, r)
+		le.init(ctx, l, near, r)
 		l.observe(ctx, EventReentered, r.template, h.g.key(), 0, nil)
 		return level.adopt(ctx, le, nil, r)
 	}
@@ -95,7 +96,7 @@ func (l *Locks) acquireAny(ctx context.Context, full string, many []string, r *r
 	le := &s.lease
 	le.one[0] = &s.hold
 	l.begin(ctx, &s.hold, g, r, now)
-	le.init(l, ctx, near, r)
+	le.init(ctx, l, near, r)
 	if level == nil {
 		return le, nil
 	}
@@ -103,12 +104,12 @@ func (l *Locks) acquireAny(ctx context.Context, full string, many []string, r *r
 }
 
 // init makes a lease of the holds it has in le.one or le.holds.
-func (le *Lease) init(l *Locks, ctx context.Context, near *leaseCtx, r *request) {
+func (le *Lease) init(ctx context.Context, l *Locks, near *leaseCtx, r *request) {
 	le.locks, le.template = l, r.template
 	if le.holds == nil {
 		le.holds = le.one[:]
 	}
-	le.ctx.parent, le.ctx.lease, le.ctx.outer = ctx, le, near
+	le.ctx = leaseCtx{parent: ctx, lease: le, outer: near}
 }
 
 // begin puts a hold on a grant.
@@ -126,7 +127,7 @@ func (l *Locks) begin(ctx context.Context, h *hold, g *grant, r *request, now wa
 	if g.lost.Load() {
 		h.lose(lostError{g.key(), "lost while it was handed over"})
 	}
-	if l.observer != nil {
+	if l.observer != nil && g.proof == "" {
 		kind := EventAcquired
 		if g.passes > 0 {
 			kind = EventHandedOver
@@ -156,10 +157,12 @@ func (l *Locks) acquireMany(ctx context.Context, keys []string, r *request) (*Le
 	le := &Lease{holds: make([]*hold, 0, len(keys))}
 	near, level := carried(ctx), levelOf(ctx)
 	fresh := make([]string, 0, len(keys))
+	var grants []*grant
+	var err error
 	for _, key := range keys {
-		h := near.find(l.store, key, r.start)
-		if h == nil {
-			h = level.find(l.store, key, r.start)
+		var h *hold
+		if h, err = l.enterHeld(ctx, near, level, key, r); err != nil {
+			break
 		}
 		if h != nil {
 			le.holds = append(le.holds, h)
@@ -167,9 +170,7 @@ func (l *Locks) acquireMany(ctx context.Context, keys []string, r *request) (*Le
 			fresh = append(fresh, key)
 		}
 	}
-	var grants []*grant
-	var err error
-	if len(fresh) > 0 {
+	if err == nil && len(fresh) > 0 {
 		err = level.admits(ctx, fresh[0][len(l.prefix):], r)
 	}
 	if err == nil {
@@ -186,7 +187,7 @@ func (l *Locks) acquireMany(ctx context.Context, keys []string, r *request) (*Le
 		slices.SortFunc(le.holds, func(a, b *hold) int { return strings.Compare(a.g.full, b.g.full) })
 	}
 	if len(le.holds) > 0 {
-		le.init(l, ctx, near, r)
+		le.init(ctx, l, near, r)
 	}
 	if err != nil {
 		if len(le.holds) > 0 {
@@ -211,6 +212,9 @@ func (l *Locks) takeGood(ctx context.Context, full string, r *request) (*grant, 
 		}
 		_ = l.giveBack(g, now)
 		if ctx.Err() != nil {
+			if r.seen {
+				return nil, now, r.busy(g.key(), now, 0, context.Cause(ctx))
+			}
 			return nil, now, storeError{OpAcquire, g.key(), context.Cause(ctx)}
 		}
 		if r.left(now) == 0 {
@@ -278,7 +282,7 @@ func (l *Locks) takeAtOnce(ctx context.Context, keys []string, r *request) ([]*g
 		return nil, r.busy(op.Busy[min(len(l.prefix), len(op.Busy)):], watchdog.Now(), op.Remaining, nil)
 	}
 	for _, g := range grants {
-		l.own(g, r, sent)
+		l.own(g, sent)
 	}
 	return grants, nil
 }

@@ -24,6 +24,7 @@ const (
 func (l *Locks) take(ctx context.Context, full string, r *request) (*grant, error) {
 	var t *turn
 	var baton *grant
+	r.seen = false
 	if r.wait == 0 {
 		var present *grant
 		if t, present = l.turns.TryEnter(full); t == nil {
@@ -31,12 +32,9 @@ func (l *Locks) take(ctx context.Context, full string, r *request) (*grant, erro
 			return nil, r.busy(full[len(l.prefix):], now, present.remaining(now), nil)
 		}
 	} else {
-		if l.observer != nil {
-			if t, _ = l.turns.TryEnter(full); t == nil {
-				r.waiting(ctx, l, full)
-			}
-		}
-		if t == nil {
+		if t, _ = l.turns.TryEnter(full); t == nil {
+			r.seen = true
+			r.waiting(ctx, l, full)
 			t, baton = l.turns.Enter(ctx, full, r.left(r.start))
 		}
 		if t == nil {
@@ -46,10 +44,14 @@ func (l *Locks) take(ctx context.Context, full string, r *request) (*grant, erro
 	switch {
 	case baton == nil && r.wait == 0:
 		return l.try(ctx, t, full, r)
-	case baton == nil:
-	case ctx.Err() != nil:
-		l.passOn(baton)
+	case r.seen && ctx.Err() != nil:
+		if baton == nil {
+			t.Leave(nil)
+		} else {
+			l.passOn(baton)
+		}
 		return nil, r.busy(full[len(l.prefix):], watchdog.Now(), 0, context.Cause(ctx))
+	case baton == nil:
 	case baton.passable(&r.holdConfig, watchdog.Now()):
 		baton.passes++
 		return baton, nil
@@ -64,7 +66,7 @@ func (l *Locks) newGrant(full string, t *turn, r *request) *grant {
 }
 
 // own notes that the store gave the lock, as asked for at sent.
-func (l *Locks) own(g *grant, r *request, sent watchdog.Reading) {
+func (l *Locks) own(g *grant, sent watchdog.Reading) {
 	g.ours, g.pending, g.since = true, false, sent
 	l.dog.Add(&g.item, sent)
 	g.turn.Show(g)
@@ -81,7 +83,7 @@ func (l *Locks) try(ctx context.Context, t *turn, full string, r *request) (*gra
 		switch {
 		case op.OK:
 			g.token, g.reserved = op.Token, r.reserve()
-			l.own(g, r, sent)
+			l.own(g, sent)
 			return g, nil
 		case op.Err == nil && fast:
 			fast = false // busy, it seems: ask for the details
@@ -91,7 +93,10 @@ func (l *Locks) try(ctx context.Context, t *turn, full string, r *request) (*gra
 			return nil, r.busy(g.key(), watchdog.Now(), op.Remaining, nil)
 		}
 		g.unsure, fast = true, false
-		if op.Final || ctx.Err() != nil || watchdog.Now().Sub(r.start)+pause >= l.opTimeout || !sleep(ctx, pause) {
+		now := watchdog.Now()
+		// Another try may take as long as this one.
+		late := now.Sub(r.start)+pause+now.Sub(sent) >= l.opTimeout
+		if op.Final || ctx.Err() != nil || late || !sleep(ctx, pause) {
 			l.abandon(g, sent)
 			return nil, storeError{OpAcquire, g.key(), op.Err}
 		}
@@ -109,12 +114,12 @@ func (l *Locks) contend(ctx context.Context, t *turn, baton *grant, full string,
 		c.g.owner = l.newOwner()
 		c.fast = r.reserve() == 0
 	case baton.pending:
-		c.g, c.seen = baton, true
+		c.g = baton
 		c.g.fixed, c.g.item.Fixed, c.g.item.Lease = r.fixed, r.fixed, r.lease
 	default:
 		c.g = l.newGrant(full, t, r)
 		c.g.owner = l.newOwner()
-		c.prev, c.seen = baton.owner, true
+		c.prev = baton.owner
 		l.dog.Remove(&baton.item)
 		c.old = baton
 	}
@@ -129,7 +134,6 @@ type contest struct {
 	old  *grant // the grant to let go first
 	prev string // its owner
 	fast bool
-	seen bool // somebody else held the lock
 
 	sent   watchdog.Reading // when the last request left
 	failed watchdog.Reading // when the store began to fail, zero if it answers
@@ -156,18 +160,20 @@ func (c *contest) run(ctx context.Context) (*grant, error) {
 		case op.OK:
 			l.settle(g)
 			g.token, g.reserved = op.Token, r.reserve()
-			l.own(g, r, c.sent)
+			l.own(g, c.sent)
 			return g, nil
 		case op.Err != nil:
 			if c.failed.IsZero() {
 				c.failed, c.pause = c.sent, firstRetry
 			}
-			if op.Final || ctx.Err() != nil || now.Sub(c.failed)+c.pause >= l.opTimeout {
+			// Another try may take as long as this one.
+			late := now.Sub(c.failed)+c.pause+now.Sub(c.sent) >= l.opTimeout
+			if op.Final || ctx.Err() != nil || late {
 				return nil, c.giveUp(ctx, now, op)
 			}
 			pause, c.pause = c.pause, c.pause*2
 		default:
-			c.seen, c.failed = true, watchdog.Reading{}
+			r.seen, c.failed = true, watchdog.Reading{}
 			if c.fast {
 				c.fast = false
 				continue
@@ -231,10 +237,10 @@ func (c *contest) ask(ctx context.Context) Op {
 // given up.
 func (c *contest) giveUp(ctx context.Context, now watchdog.Reading, op Op) error {
 	l, g, r := c.l, c.g, c.r
-	err := error(nil)
+	var err error
 	cause := context.Cause(ctx)
 	switch {
-	case c.seen && (cause != nil || op.Err == nil || !op.Final && r.left(now) == 0):
+	case r.seen && (cause != nil || op.Err == nil || !op.Final && r.left(now) == 0):
 		err = r.busy(g.key(), now, op.Remaining, cause)
 	case cause != nil:
 		err = storeError{OpAcquire, g.key(), cause}
@@ -271,11 +277,11 @@ func (l *Locks) passOn(g *grant) {
 //
 // A push with the ticket of the last refusal tells of a grant that was made after that refusal was asked for, and the
 // grant lives for grantFor: that bounds the local deadline from below. The full lease is asked for in the background.
-// A push with another ticket is late news of a grant that has run out.
+// A push with another ticket is late news of a grant that has run out; one with none is a hint and grants nothing.
 func (l *Locks) claim(g *grant, r *request, push Push) bool {
 	now := watchdog.Now()
 	end := g.queuedAt.Add(g.grant - g.grant/100)
-	if push.Owner == "" || push.Ticket != g.ticket || r.fixed || r.reserve() > 0 || -now.Sub(end) < g.grant/2 {
+	if push.Owner == "" || push.Ticket == 0 || push.Ticket != g.ticket || r.fixed || r.reserve() > 0 || -now.Sub(end) < g.grant/2 {
 		return false
 	}
 	l.settle(g)
@@ -289,10 +295,10 @@ func (l *Locks) claim(g *grant, r *request, push Push) bool {
 // pollPause is how long to wait before asking again about a lock that is busy.
 func (l *Locks) pollPause(op Op) time.Duration {
 	pause := pollBlind
-	if l.caps.Push && !op.Foreign {
+	if l.caps.wakes() && !op.Foreign {
 		pause = pollPushed
 	}
-	pause -= rand.N(pause / 4)
+	pause -= rand.N(pause / 4) //nolint:gosec // only spreads the polls
 	if op.Remaining > 0 {
 		pause = min(pause, op.Remaining+time.Millisecond)
 	}
@@ -313,6 +319,10 @@ func (r *request) reserve() int64 {
 // giveBack lets go of a grant that the caller is done with. The store is asked on nobody's context: the lock must go
 // also when the caller's has ended.
 func (l *Locks) giveBack(g *grant, now watchdog.Reading) error {
+	if g.proof != "" {
+		l.dog.Remove(&g.item)
+		return nil
+	}
 	if g.lost.Load() {
 		l.dog.Remove(&g.item)
 		l.undo.add(g, now, false)

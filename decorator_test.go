@@ -13,7 +13,7 @@ import (
 	"github.com/latchkey-go/latchkey/memstore"
 )
 
-type order struct {
+type purchase struct {
 	ID    string
 	Qty   int
 	Items []string
@@ -38,15 +38,15 @@ func (s *shop) inside(ctx context.Context) {
 }
 
 func (s *shop) Func0(ctx context.Context) (int, error) { s.inside(ctx); return 1, nil }
-func (s *shop) Func(ctx context.Context, o order) (int, error) {
+func (s *shop) Func(ctx context.Context, o purchase) (int, error) {
 	s.inside(ctx)
 	return o.Qty, nil
 }
-func (s *shop) Func2(ctx context.Context, o order, n int) (int, error) {
+func (s *shop) Func2(ctx context.Context, o purchase, n int) (int, error) {
 	s.inside(ctx)
 	return o.Qty + n, nil
 }
-func (s *shop) Func3(ctx context.Context, o *order, n int, _ string) (int, error) {
+func (s *shop) Func3(ctx context.Context, o *purchase, n int, _ string) (int, error) {
 	s.inside(ctx)
 	return o.Qty + n, nil
 }
@@ -78,16 +78,16 @@ func TestEveryFormRunsUnderTheLockOfItsArguments(t *testing.T) {
 			return latchkey.Func0(locks.WithLock("report"), s.Func0)(ctx)
 		}, 1},
 		{"Func", []string{"order:7"}, func() (int, error) {
-			return latchkey.Func(locks.WithLock("order:#{param.id}"), s.Func)(ctx, order{ID: "7", Qty: 3})
+			return latchkey.Func(locks.WithLock("order:#{param.id}"), s.Func)(ctx, purchase{ID: "7", Qty: 3})
 		}, 3},
 		{"Func, list", []string{"sku:a", "sku:b"}, func() (int, error) {
-			return latchkey.Func(locks.WithLock("sku:#{param.items}"), s.Func)(ctx, order{Items: []string{"b", "a", "b"}, Qty: 2})
+			return latchkey.Func(locks.WithLock("sku:#{param.items}"), s.Func)(ctx, purchase{Items: []string{"b", "a", "b"}, Qty: 2})
 		}, 2},
 		{"Func2", []string{"order:7:2"}, func() (int, error) {
-			return latchkey.Func2(locks.WithLock("order:#<a.id>:#{b}", ab), s.Func2)(ctx, order{ID: "7"}, 2)
+			return latchkey.Func2(locks.WithLock("order:#<a.id>:#{b}", ab), s.Func2)(ctx, purchase{ID: "7"}, 2)
 		}, 2},
 		{"Func3", []string{"7/1"}, func() (int, error) {
-			return latchkey.Func3(locks.WithLock("#{a.ID}/#{b}", abc), s.Func3)(ctx, &order{ID: "7"}, 1, "")
+			return latchkey.Func3(locks.WithLock("#{a.ID}/#{b}", abc), s.Func3)(ctx, &purchase{ID: "7"}, 1, "")
 		}, 1},
 		{"Action0", []string{"pay:github.com/latchkey-go/latchkey_test.(*shop).Action0"}, func() (int, error) {
 			return 0, latchkey.Action0(locks.WithLock("", latchkey.Prefix("pay")), s.Action0)(ctx)
@@ -119,26 +119,26 @@ func TestEveryFormRunsUnderTheLockOfItsArguments(t *testing.T) {
 func TestTheLockGoesHoweverTheFunctionEnds(t *testing.T) {
 	errOwn := errors.New("own")
 	for name, end := range map[string]struct {
-		f    func() (*order, error)
+		f    func() (*purchase, error)
 		want string
 	}{
-		"nil result":   {func() (*order, error) { return nil, nil }, "<nil> <nil>"},
-		"result":       {func() (*order, error) { return &order{ID: "1"}, nil }, "1 <nil>"},
-		"error":        {func() (*order, error) { return nil, errOwn }, "<nil> own"},
-		"both":         {func() (*order, error) { return &order{ID: "1"}, errOwn }, "1 own"},
-		"panic":        {func() (*order, error) { panic(errOwn) }, "panic own"},
-		"panic nil":    {func() (*order, error) { panic(nil) }, "panic panic called with nil argument"},
-		"Goexit":       {func() (*order, error) { runtime.Goexit(); return nil, nil }, "goexit"},
-		"its own busy": {func() (*order, error) { return nil, &latchkey.BusyError{Key: "x"} }, `<nil> latchkey: lock "x" is busy`},
+		"nil result":   {func() (*purchase, error) { return nil, nil }, "<nil> <nil>"},
+		"result":       {func() (*purchase, error) { return &purchase{ID: "1"}, nil }, "1 <nil>"},
+		"error":        {func() (*purchase, error) { return nil, errOwn }, "<nil> own"},
+		"both":         {func() (*purchase, error) { return &purchase{ID: "1"}, errOwn }, "1 own"},
+		"panic":        {func() (*purchase, error) { panic(errOwn) }, "panic own"},
+		"panic nil":    {func() (*purchase, error) { var nothing any; panic(nothing) }, "panic panic called with nil argument"},
+		"Goexit":       {func() (*purchase, error) { runtime.Goexit(); return nil, nil }, "goexit"},
+		"its own busy": {func() (*purchase, error) { return nil, &latchkey.BusyError{Key: "x"} }, `<nil> latchkey: lock "x" is busy`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := memstore.New()
 			locks := latchkey.New(store)
 			heldInside := false
-			f := latchkey.Func(locks.WithLock("k:#{param}"), func(ctx context.Context, _ string) (*order, error) {
+			f := latchkey.Func(locks.WithLock("k:#{param}"), func(context.Context, string) (*purchase, error) {
 				heldInside = !free(t, store, "k:1")
 				return end.f()
-			}, latchkey.OnBusy(func(context.Context, string, *latchkey.BusyError) (*order, error) {
+			}, latchkey.OnBusy(func(context.Context, string, *latchkey.BusyError) (*purchase, error) {
 				return nil, errors.New("the function's own error was taken for contention")
 			}))
 			got := "goexit"
@@ -150,10 +150,7 @@ func TestTheLockGoesHoweverTheFunctionEnds(t *testing.T) {
 					}
 				}()
 				res, err := f(t.Context(), "1")
-				switch {
-				case res == nil:
-					got = fmt.Sprint("<nil> ", err)
-				default:
+				if got = fmt.Sprint("<nil> ", err); res != nil {
 					got = fmt.Sprint(res.ID, " ", err)
 				}
 			})
@@ -216,14 +213,14 @@ func TestWhenIsFalseTheFunctionRunsUnlocked(t *testing.T) {
 	store := memstore.New()
 	locks := latchkey.New(store)
 	f := latchkey.Func(locks.WithLock("order:#{param.id}", latchkey.When("param.qty > 0")),
-		func(ctx context.Context, _ *order) (bool, error) { return locks.Held(ctx, "order:7"), nil })
+		func(ctx context.Context, _ *purchase) (bool, error) { return locks.Held(ctx, "order:7"), nil })
 	for qty, want := range map[int]bool{0: false, 1: true} {
-		if held, err := f(t.Context(), &order{ID: "7", Qty: qty}); held != want || err != nil {
+		if held, err := f(t.Context(), &purchase{ID: "7", Qty: qty}); held != want || err != nil {
 			t.Errorf("qty %d: held = %v, %v; want %v", qty, held, err, want)
 		}
 	}
 	// Without a lock the key is not needed either.
-	if _, err := f(t.Context(), &order{}); err != nil {
+	if _, err := f(t.Context(), &purchase{}); err != nil {
 		t.Errorf("no id, qty 0: %v", err)
 	}
 	// A condition that can't be evaluated is no permission.
@@ -235,8 +232,8 @@ func TestWhenIsFalseTheFunctionRunsUnlocked(t *testing.T) {
 func TestWithoutAKeyTheFunctionDoesNotRun(t *testing.T) {
 	locks := latchkey.New(memstore.New())
 	ran := 0
-	f := latchkey.Action(locks.WithLock("order:#{param.id}"), func(context.Context, *order) error { ran++; return nil })
-	for name, arg := range map[string]*order{"nil": nil, "empty": {}, "blank": {ID: " \t"}} {
+	f := latchkey.Action(locks.WithLock("order:#{param.id}"), func(context.Context, *purchase) error { ran++; return nil })
+	for name, arg := range map[string]*purchase{"nil": nil, "empty": {}, "blank": {ID: " \t"}} {
 		var keyErr *latchkey.KeyError
 		if err := f(t.Context(), arg); !errors.Is(err, latchkey.ErrKey) || !errors.As(err, &keyErr) {
 			t.Errorf("%s: %v, want ErrKey", name, err)
@@ -264,9 +261,9 @@ func TestAKeyMethodThatFailsOrPanicsKeepsNoLock(t *testing.T) {
 	store := memstore.New()
 	locks := latchkey.New(store)
 	f := latchkey.Action2(locks.WithLock("#{a.items}:#{b}", latchkey.Params("a", "b")),
-		func(context.Context, order, rude) error { return nil })
+		func(context.Context, purchase, rude) error { return nil })
 	for _, how := range []string{"error", "panic"} {
-		if err := f(t.Context(), order{Items: []string{"1", "2"}}, rude{how}); !errors.Is(err, latchkey.ErrKey) {
+		if err := f(t.Context(), purchase{Items: []string{"1", "2"}}, rude{how}); !errors.Is(err, latchkey.ErrKey) {
 			t.Errorf("%s: %v, want ErrKey", how, err)
 		}
 	}
@@ -293,7 +290,7 @@ func TestCtxVarsReachTheTemplate(t *testing.T) {
 func TestTheLockOfAKeyIsTheSameInEveryForm(t *testing.T) {
 	locks := latchkey.New(memstore.New())
 	byText := latchkey.Action(locks.WithLock("order:#{param}"), func(context.Context, string) error { return nil })
-	byNumber := latchkey.Action(locks.WithLock("order:#<param>"), func(ctx context.Context, _ int64) error {
+	byNumber := latchkey.Action(locks.WithLock("order:#<param>"), func(context.Context, int64) error {
 		return byText(context.Background(), "7") // another caller: its context carries no lease
 	})
 	if err := byNumber(t.Context(), 7); !errors.Is(err, latchkey.ErrBusy) {

@@ -1,2 +1,45 @@
-// Package latchkey runs functions under a distributed lock.
+// Package latchkey runs functions under a distributed lock whose key comes from the call's arguments.
+//
+//	locks := latchkey.New(redisstore.New(client), latchkey.Namespace("shop"))
+//	buy := latchkey.Func(locks.WithLock("sku:#{param.sku}", latchkey.Wait(3*time.Second)), shop.Buy)
+//	receipt, err := buy(ctx, Order{SKU: "wine", Qty: 2})
+//
+// # The model
+//
+// A [Locks] makes locks in one [Store] and namespace. [Locks.WithLock] returns a [Decorator]: a key template and options.
+// [Func] and its kin bind a decorator to a function and return one with the same signature. Each call of that one renders
+// the template to a key, acquires the key's lock, runs the function, and releases the lock.
+//
+// What a caller holds is a [Lease]: keys, an owner that nobody else knows, and a deadline. It travels in the context that
+// the function gets. Acquiring the same key again with that context enters the lease instead of waiting for it; the last
+// one out releases. [Locks.Held] and [LeaseFrom] look for it. [Locks.Acquire] returns a lease directly, for work that does
+// not fit one function.
+//
+// # Three times
+//
+// The wait ([Wait], [WaitForever]) is how long a caller queues for a busy lock. The lease ([RenewedLease], [LeaseFor]) is how
+// long a hold lives unless it is renewed, and so how long a crash blocks the key. The op timeout ([OpTimeout]) is how long
+// one exchange with the store may take.
+//
+// # Losing a lock
+//
+// A lease that is not renewed in time, or that the store gave to somebody else or forgot, is lost. The function's context
+// is then cancelled, with a cause that matches [ErrLeaseLost]; the function decides what to do, and its error is joined with
+// the loss. The local deadline counts from before the last request that the store confirmed was sent, so that the holder
+// knows no later than anybody else can get in, by the less favourable of the monotonic and the wall clock. Between two looks
+// at the context a function can't know: a process that was stopped wakes up past its lease and writes. No lock can
+// prevent that; a system that compares fencing tokens ([Lease.Token]) can. See Martin Kleppmann, "How to do distributed
+// locking" (2016).
+//
+// # Fairness
+//
+// In one process callers get their turn first come first served, and only one of them at a time asks the store. A lock goes
+// from caller to caller inside the process at most 16 times, for at most 100 ms, before the next process in the store's
+// queue gets it.
+//
+// # Errors
+//
+// [ErrBusy], [ErrKey], [ErrStore] and [ErrLeaseLost] are told apart by errors.Is, and nothing else is needed. The first three
+// mean that the function did not run. A wait that was ended by the caller's context also matches the context's cause; look
+// for ErrBusy first, then for [context.Canceled] and [context.DeadlineExceeded].
 package latchkey

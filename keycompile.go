@@ -3,6 +3,7 @@ package latchkey
 import (
 	"errors"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -77,8 +78,15 @@ func (f *folder) translate(err error) *KeyError {
 	if strings.Contains(at.Message, "??") {
 		hint = "put parentheses around a ?? b"
 	}
-	return f.src.errorAt(f.position(at.Location), at.Message, hint)
+	reason := exprToken.ReplaceAllString(at.Message, `unexpected "$1"`)
+	if strings.HasPrefix(reason, "unexpected token EOF") {
+		reason = "the expression ends too early"
+	}
+	return f.src.errorAt(f.position(at.Location), reason, hint)
 }
+
+// exprToken is how expr's parser names a token: by its kind, which means nothing to a user.
+var exprToken = regexp.MustCompile(`unexpected token \w+\("(.*)"\)`)
 
 // isPathNode reports whether an expression is a plain path: names, and constant keys and positions.
 func isPathNode(n ast.Node) bool {
@@ -95,7 +103,7 @@ func isPathNode(n ast.Node) bool {
 }
 
 // run evaluates the expression for one call.
-func (c *compiled) run(call *keyCall) (reflect.Value, *keyFault) {
+func (c *compiled) run(call *keyCall) (reflect.Value, *faultError) {
 	switch {
 	case c.isConst:
 		return reflect.ValueOf(c.text), nil
@@ -112,8 +120,7 @@ func (c *compiled) run(call *keyCall) (reflect.Value, *keyFault) {
 	if err == nil {
 		return reflect.ValueOf(out), nil
 	}
-	var fault *keyFault
-	if errors.As(err, &fault) {
+	if fault, ok := errors.AsType[*faultError](err); ok {
 		return reflect.Value{}, fault
 	}
 	// What expr says may quote a value: int("secret").

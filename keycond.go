@@ -2,8 +2,8 @@ package latchkey
 
 import (
 	"context"
-	"fmt"
 	"reflect"
+	"strings"
 	"unsafe"
 
 	"github.com/latchkey-go/latchkey/internal/keytmpl"
@@ -24,6 +24,9 @@ func compileCond(expr string, env keyEnv) (*condExpr, error) {
 	if err := env.check(c.src); err != nil {
 		return nil, err
 	}
+	if strings.TrimSpace(expr) == "" {
+		return nil, c.src.errorAt(0, "the condition is empty", "")
+	}
 	if err := c.src.tooLong(); err != nil {
 		return nil, err
 	}
@@ -31,8 +34,11 @@ func compileCond(expr string, env keyEnv) (*condExpr, error) {
 	if err != nil {
 		return nil, err
 	}
+	if value.shape.unknown() {
+		return nil, c.src.errorAt(0, "the type of this is not known before the call", "compare it: … == true")
+	}
 	if !value.shape.all(func(t reflect.Type) bool { return t == typeBool }) {
-		return nil, c.src.errorAt(0, fmt.Sprintf("a condition is true or false, this is a %s", value.shape), "")
+		return nil, c.src.errorAt(0, "a condition is true or false, this is "+article(value.shape.String()), "")
 	}
 	c.value = value
 	return c, nil

@@ -77,50 +77,36 @@ func (d *directPath) follow(t reflect.Type, text string) reflect.Type {
 	return t
 }
 
-// append appends the encoded value that d leads to, starting from the argument at p. All calls in it are static, so that
-// neither the argument nor the buffer has to move to the heap.
-func (d *directPart) append(b []byte, p unsafe.Pointer) ([]byte, *keyFault) {
-	table := d.table
-	for i := range d.hops {
-		if p = *(*unsafe.Pointer)(unsafe.Add(p, d.hops[i].off)); p == nil {
-			return b, faultGone(d.hops[i].text, "is nil")
-		}
-	}
-	p = unsafe.Add(p, d.off)
+// append appends a value that is no string, encoded; p points at it.
+func (d *directPart) append(b []byte, p unsafe.Pointer) []byte {
 	switch d.kind {
-	case reflect.String:
-		var visible bool
-		if b, visible = table.Append(b, *(*string)(p)); !visible {
-			return b, faultGone(d.text, "is blank")
-		}
-		return b, nil
 	case reflect.Int:
-		return appendInt(b, int64(*(*int)(p)), table), nil
+		return appendInt(b, int64(*(*int)(p)), d.table)
 	case reflect.Int64:
-		return appendInt(b, *(*int64)(p), table), nil
+		return appendInt(b, *(*int64)(p), d.table)
 	case reflect.Int32:
-		return appendInt(b, int64(*(*int32)(p)), table), nil
+		return appendInt(b, int64(*(*int32)(p)), d.table)
 	case reflect.Int16:
-		return appendInt(b, int64(*(*int16)(p)), table), nil
+		return appendInt(b, int64(*(*int16)(p)), d.table)
 	case reflect.Int8:
-		return appendInt(b, int64(*(*int8)(p)), table), nil
+		return appendInt(b, int64(*(*int8)(p)), d.table)
 	case reflect.Uint:
-		return strconv.AppendUint(b, uint64(*(*uint)(p)), 10), nil
+		return strconv.AppendUint(b, uint64(*(*uint)(p)), 10)
 	case reflect.Uint64:
-		return strconv.AppendUint(b, *(*uint64)(p), 10), nil
+		return strconv.AppendUint(b, *(*uint64)(p), 10)
 	case reflect.Uint32:
-		return strconv.AppendUint(b, uint64(*(*uint32)(p)), 10), nil
+		return strconv.AppendUint(b, uint64(*(*uint32)(p)), 10)
 	case reflect.Uint16:
-		return strconv.AppendUint(b, uint64(*(*uint16)(p)), 10), nil
+		return strconv.AppendUint(b, uint64(*(*uint16)(p)), 10)
 	case reflect.Uint8:
-		return strconv.AppendUint(b, uint64(*(*uint8)(p)), 10), nil
+		return strconv.AppendUint(b, uint64(*(*uint8)(p)), 10)
 	case reflect.Bool:
-		return strconv.AppendBool(b, *(*bool)(p)), nil
+		return strconv.AppendBool(b, *(*bool)(p))
 	default: // time.Time, the only struct that directFrom lets through
 		var buf [len(time.RFC3339Nano)]byte
 		text := (*time.Time)(p).UTC().AppendFormat(buf[:0], time.RFC3339Nano)
-		b, _ = table.Append(b, unsafe.String(unsafe.SliceData(text), len(text))) // saves the copy that string(text) makes
-		return b, nil
+		b, _ = d.table.Append(b, unsafe.String(unsafe.SliceData(text), len(text))) // saves the copy that string(text) makes
+		return b
 	}
 }
 

@@ -16,6 +16,7 @@ type KeyOption interface {
 type KeyVar struct {
 	name string
 	typ  reflect.Type
+	of   Members // nil: the members that Go knows
 }
 
 // Var declares a variable of a key template: name is what the template calls it, T its type.
@@ -52,6 +53,7 @@ type keyEnv struct {
 	ctxVars map[string]ctxVar
 	fnName  string // what #{fn} stands for
 	fnErr   string // why #{fn} stands for nothing, if fnName is empty
+	unnamed bool   // there are arguments, but they have no names
 	maxKeys int    // most keys of a list template; 0 means defaultMaxKeys
 
 	namespace string // stands before every key and is no part of it: not counted, not shortened
@@ -64,6 +66,10 @@ const defaultMaxKeys = 256
 func (e *keyEnv) roots() []string {
 	names := make([]string, 0, len(e.vars)+2)
 	for _, v := range e.vars {
+		if v.name == selfName {
+			names = append(names, v.of.Names()...)
+			continue
+		}
 		names = append(names, v.name)
 	}
 	if e.fnName != "" {
@@ -96,10 +102,13 @@ func (e *keyEnv) check(src source) *KeyError {
 		switch {
 		case v.typ == nil:
 			return &KeyError{Template: src.text, Reason: "a KeyVar is made with Var"}
+		case v.name == selfName && v.of != nil && len(e.vars) == 1:
 		case !isName(v.name):
-			return &KeyError{Template: src.text, Reason: quote(v.name) + " is no name for a variable"}
+			return &KeyError{Template: src.text, Reason: quote(v.name) + " is no name for a variable",
+				Hint: "use letters, digits and _, and no word of the expression language"}
 		case v.name == rootFn || v.name == rootCtx:
-			return &KeyError{Template: src.text, Reason: v.name + " has a meaning of its own and can't name a variable"}
+			return &KeyError{Template: src.text, Reason: v.name + " has a meaning of its own and can't name a variable",
+				Hint: "choose another name"}
 		case e.varIndex(v.name) < i:
 			return &KeyError{Template: src.text, Reason: "two variables are called " + v.name}
 		}

@@ -36,11 +36,34 @@ type keyPart struct {
 //
 //	k, err := latchkey.CompileKey("order:#{param.id}", latchkey.Var[Param]("param"))
 //
+// A template is text with placeholders. #{…} takes an expression (the language is that of github.com/expr-lang/expr),
+// #<…> a member path only; ##{ and ##< stand for a literal #{ and #<. What merely looks like a placeholder is an error.
+//
+// A member is found by its exact Go name, then by its json, db or protobuf name, then by either in other case, then as a
+// getter (GetName). Methods without arguments, entries of maps, fields of embedded structs and what pointers point at
+// are members too. A name that can mean two members is an error.
+//
+// A value is a string, an integer, a bool, a [time.Time] (written in UTC), an [encoding.TextMarshaler], a protobuf enum
+// (by name), or of a named type over these. A list of them makes one key for each element. Types without an exact text,
+// such as floats and structs, are errors, and so is a type that is not known before the call, until the expression
+// converts it by string(…) or int(…).
+//
+// A call whose value is nil, missing or blank has no key; ?? says what stands for the value instead and covers the whole
+// path on its left.
+//
+// In the key, whatever could be taken for something else is written as %XX: the colon, the separators next to the value,
+// %, ~, braces, blanks, control and invisible characters, and bytes that are not UTF-8. So the values of two calls of one
+// template that differ never make the same key, nor does a value reach into the next level of keys that are built with
+// the same separator. Texts are compared byte by byte: é written as one character and as two are different keys. A key
+// longer than 200 bytes is cut, and the SHA-256 of the whole appended behind a ~.
+//
 // The error is a *[KeyError].
 func CompileKey(template string, opts ...KeyOption) (*KeyExpr, error) {
 	env := keyEnv{fnErr: "no function belongs to this template"}
 	for _, opt := range opts {
-		opt.applyKey(&env)
+		if opt != nil {
+			opt.applyKey(&env)
+		}
 	}
 	return compileKey(template, env)
 }
@@ -147,7 +170,7 @@ func (k *KeyExpr) listSegment() *keytmpl.Segment {
 }
 
 // listTexts returns the text of every element of a list.
-func listTexts(v reflect.Value, what string) ([]string, *keyFault) {
+func listTexts(v reflect.Value, what string) ([]string, *faultError) {
 	v, fault := deref(v, what)
 	if fault != nil {
 		return nil, fault
@@ -196,14 +219,25 @@ func (k *KeyExpr) renderDirect(args []unsafe.Pointer) (string, error) {
 	if len(k.parts) == 0 {
 		return k.tail, nil
 	}
-	var buf [128]byte // so that the most common keys need no other
+	var buf [96]byte // so that the most common keys need no other
 	b := buf[:0]
 	for i := range k.fast {
 		part := &k.fast[i]
 		b = append(b, part.literal...)
-		var fault *keyFault
-		if b, fault = part.append(b, args[part.arg]); fault != nil {
-			return "", k.src.errorFor(&k.parts[i].seg, fault)
+		p := args[part.arg]
+		for h := range part.hops {
+			if p = *(*unsafe.Pointer)(unsafe.Add(p, part.hops[h].off)); p == nil {
+				return "", k.src.errorFor(&k.parts[i].seg, faultGone(part.hops[h].text, "is nil"))
+			}
+		}
+		p = unsafe.Add(p, part.off)
+		if part.kind != reflect.String {
+			b = part.append(b, p)
+			continue
+		}
+		var visible bool
+		if b, visible = part.table.Append(b, *(*string)(p)); !visible {
+			return "", k.src.errorFor(&k.parts[i].seg, faultGone(part.text, "is blank"))
 		}
 	}
 	if k.tail != "" {

@@ -2,8 +2,10 @@ package latchkey
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"testing"
+	"time"
 )
 
 // benchOrder has the fields that keys are usually made of.
@@ -92,7 +94,29 @@ func BenchmarkKey(b *testing.B) {
 				sink = render(&order)
 			}
 		})
+		b.Run(bb.name+"/ratio", func(b *testing.B) {
+			hand := func() { sink = bb.byHand(&order) }
+			s, p := value(bb.template), pointer(bb.template)
+			b.ReportMetric(ratio(b, hand, func() { sink = s(order) }), "×struct")
+			b.ReportMetric(ratio(b, hand, func() { sink = p(&order) }), "×pointer")
+		})
 	}
+}
+
+// ratio compares two functions in alternating rounds, by the best round of each: a busy machine slows both.
+func ratio(b *testing.B, hand, template func()) float64 {
+	const calls, rounds = 200, 1000
+	best := [2]time.Duration{math.MaxInt64, math.MaxInt64}
+	for range rounds {
+		for i, f := range []func(){hand, template} {
+			start := time.Now()
+			for range calls {
+				f()
+			}
+			best[i] = min(best[i], time.Since(start))
+		}
+	}
+	return float64(best[1]) / float64(best[0])
 }
 
 // BenchmarkKeyVM shows what an expression costs that is more than a path.

@@ -38,6 +38,7 @@ type (
 	keyParam struct {
 		keyBase
 		*keyOwner
+		States  []keyStatus
 		ID      int64 `json:"id"`
 		Name    string
 		Title   *string
@@ -121,6 +122,7 @@ func sampleParam() *keyParam {
 		Stock: map[string]int{"a": 0}, ByNum: map[int32]string{5: "five"}, Labels: map[keyStatus]*keyItem{"k": {SKU: "lab"}},
 		Meta: map[string]any{"s": "text", "n": float64(9), "m": map[string]any{"x": "deep"}, "nil": nil, "f": 1.5},
 		Any:  keyItem{SKU: "dyn"}, Printer: keyPrint(1), Owner: keyUser("u1"), Raw: []byte("raw"), Float: 2.6,
+		States: []keyStatus{"new", "open"},
 		Params: keyParams{"sku": "P1"}, secret: "3",
 	}
 }
@@ -175,9 +177,10 @@ func TestKeys(t *testing.T) {
 		{"TextMarshaler that is a struct", "#{p.addr}", "10.0.0.1"},
 		{"time in UTC", "#{p.expires}", "2026-01-02T02%3A04%3A05.000000006Z"},
 		{"one instant, one text", "#{p.created == p.expires}", "true"},
-		{"duration as a number", "#{p.ttl}", "1000000000"},
+		{"duration as a number", "#{int(p.ttl)}", "1000000000"},
 		{"enum by name", "#{p.proto.state}", "PAID"},
 		{"bytes as text", "#{string(p.raw)}", "raw"},
+		{"number of a Stringer", "#{int(p.print)}", "1"},
 		{"Stringer, asked for", "#{p.print.String()}", "printed"},
 		{"float made whole", "#{int(p.float)}", "2"},
 		// Expressions
@@ -194,6 +197,7 @@ func TestKeys(t *testing.T) {
 		{"reduce", `#{reduce(p.items, #acc + .qty, 0)}`, "6"},
 		{"sum", `#{sum(p.items, .qty)}:#{sum(p.ids)}`, "6:6"},
 		{"smallest", `#{min(p.ids)}`, "1"},
+		{"named strings in a list", `#{"open" in p.states ? join(p.states, "+") : "no"}`, "new+open"},
 		{"pipe", `#{p.name | lower() | trim()}`, "ann"},
 		{"slice", `#{p.name[0:2]}`, "An"},
 		{"time method", `#{p.expires.UTC().Format("2006")}`, "2026"},

@@ -12,7 +12,7 @@ import (
 // Values that make no key. None of them may be part of the message.
 func TestCallsWithoutAKey(t *testing.T) {
 	type marshal struct{ M keyText }
-	blank := func(s string) *keyParam { p := sampleParam(); p.Name = s; return p }
+	named := func(s string) *keyParam { p := sampleParam(); p.Name = s; return p }
 	var nobody *keyParam
 	for _, tt := range []struct {
 		name, template string
@@ -35,12 +35,15 @@ func TestCallsWithoutAKey(t *testing.T) {
 		{"missing in own lookup", "#{p.params.zz}", sampleParam(), "p.params.zz is missing"},
 		{"missing element", "#{p.items[7].sku}", sampleParam(), "p.items[7] is missing: the list has 3 elements"},
 		{"untyped member that is not there", "#{string(p.any.zz)}", sampleParam(),
-			`p.any.zz is not there: latchkey.keyItem has no member "zz"`},
-		{"empty text", "#{p.name}", blank(""), "p.name is blank"},
-		{"spaces", "#{p.name}", blank(" \t\n"), "p.name is blank"},
-		{"Unicode blanks", "#{p.name}", blank("\u00a0\u200b\u3000\ufeff"), "p.name is blank"},
-		{"NUL alone", "#{p.name}", blank("\x00"), "p.name is blank"},
-		{"blank through the VM", `#{p.name + "x"}`, blank(" "), "p.name is blank"},
+			"p.any.zz is no member of latchkey.keyItem"},
+		{"untyped member that the call names", "#{string(p.any[p.name])}", named("secret"),
+			"p.any[…] is no member of latchkey.keyItem"},
+		{"entry that the call names", "#{p.stock[p.name]}", named("secret"), "p.stock[…] is missing"},
+		{"empty text", "#{p.name}", named(""), "p.name is blank"},
+		{"spaces", "#{p.name}", named(" \t\n"), "p.name is blank"},
+		{"Unicode blanks", "#{p.name}", named("\u00a0\u200b\u3000\ufeff"), "p.name is blank"},
+		{"NUL alone", "#{p.name}", named("\x00"), "p.name is blank"},
+		{"blank through the VM", `#{p.name + "x"}`, named(" "), "p.name is blank"},
 		{"blank result", `#{trim("  " + p.name, "Ann ")}`, sampleParam(), `trim("  " + p.name, "Ann ") is blank`},
 		{"empty list", "#{p.ids}", &keyParam{IDs: []int64{}}, "p.ids is an empty list"},
 		{"nil list", "#{p.ids}", &keyParam{}, "p.ids is an empty list"},

@@ -68,7 +68,7 @@ func (f *folder) foldToInt(n *ast.BuiltinNode, args []shape, m mode, what string
 			ok = ok && (isNumber(t) || t == typeString || t == typeDuration || isEnum(t))
 		})
 		if !ok {
-			return n, f.fail(n, "int can't convert a "+s.String(), "")
+			return n, f.fail(n, "int can't convert "+article(s.String()), "")
 		}
 	}
 	return f.call(n, "int", typed(typeInt), func(args ...any) (any, error) {
@@ -77,7 +77,7 @@ func (f *folder) foldToInt(n *ast.BuiltinNode, args []shape, m mode, what string
 	}, n.Arguments...), typed(typeInt)
 }
 
-func toInt(v reflect.Value, what string) (int, *keyFault) {
+func toInt(v reflect.Value, what string) (int, *faultError) {
 	v, fault := deref(v, what)
 	if fault != nil {
 		return 0, fault
@@ -91,7 +91,7 @@ func toInt(v reflect.Value, what string) (int, *keyFault) {
 		return 0, tooLarge
 	case v.CanUint():
 		if v.Uint() <= math.MaxInt {
-			return int(v.Uint()), nil
+			return int(v.Uint()), nil //nolint:gosec // in range: see the line above
 		}
 		return 0, tooLarge
 	case v.CanFloat():
@@ -123,7 +123,7 @@ func (f *folder) foldGet(n *ast.BuiltinNode, args []shape, m mode) (ast.Node, sh
 	if n.Name != "get" {
 		var ok bool
 		if elem, ok = args[0].element(); !ok {
-			p = problemf("a %s is no list", args[0])
+			p = problemf("%s is no list", article(args[0].String()))
 		}
 	}
 	if p != nil {

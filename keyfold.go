@@ -132,7 +132,7 @@ func (f *folder) fold(n ast.Node, m mode) (ast.Node, shape) {
 		}
 		return n, s
 	case *ast.ArrayNode:
-		var elem shape
+		elem := shape{null: true}
 		for i := range n.Nodes {
 			var s shape
 			n.Nodes[i], s = f.fold(n.Nodes[i], mode{blank: m.blank})
@@ -212,7 +212,7 @@ func (f *folder) foldList(n ast.Node, m mode) (ast.Node, shape) {
 	folded, s := f.fold(n, mode{blank: m.blank})
 	elem, ok := s.element()
 	if !ok && f.err == nil {
-		return folded, f.fail(n, "a "+s.String()+" is no list", "")
+		return folded, f.fail(n, article(s.String())+" is no list", "")
 	}
 	return folded, elem
 }

@@ -97,7 +97,7 @@ func (f *folder) foldBuiltin(n *ast.BuiltinNode, m mode) (ast.Node, shape) {
 	return n, typed(results[n.Name])
 }
 
-// exact refuses numbers that a function would change, or doesn't know as numbers because their type has a name.
+// exact refuses numbers that a function would change, and pointers to numbers, which it doesn't know.
 func (f *folder) exact(n *ast.BuiltinNode, at ast.Node, s shape) {
 	if !exactBuiltins[n.Name] || f.err != nil {
 		return
@@ -107,9 +107,9 @@ func (f *folder) exact(n *ast.BuiltinNode, at ast.Node, s shape) {
 		f.failf(at, wideProblem(elem))
 		return
 	}
-	// The elements of a list that is an argument are as they are; everything else has been made plain, see vmType.
-	if t := elem.t; t != nil && s.t != nil && derefType(s.t) != derefType(t) && vmType(t) != t {
-		f.fail(at, n.Name+" takes plain numbers, not "+typeName(t), "convert them: map(…, int(#))")
+	// Pointers in a list stay what they are, see vmType; elsewhere they have been followed.
+	if t := elem.t; t != nil && t.Kind() == reflect.Pointer && s.t != nil && derefType(s.t) != derefType(t) {
+		f.fail(at, n.Name+" takes numbers, not "+typeName(t), "follow them: map(…, #)")
 	}
 }
 
@@ -122,7 +122,7 @@ func (f *folder) foldLists(n *ast.BuiltinNode, args []shape) shape {
 		}
 		e, ok := arg.element()
 		if !ok {
-			return f.fail(n.Arguments[i], "a "+arg.String()+" is no list", "")
+			return f.fail(n.Arguments[i], article(arg.String())+" is no list", "")
 		}
 		if n.Name == "flatten" {
 			for inner, ok := e.list(); ok; inner, ok = e.list() {

@@ -17,7 +17,7 @@ func (f *folder) foldBinary(n *ast.BinaryNode, m mode) (ast.Node, shape) {
 		return n, typed(typeBool)
 	case "==", "!=", "<", "<=", ">", ">=":
 		return f.foldComparison(n)
-	case "in", "not in", "contains", "startsWith", "endsWith", "matches":
+	case "in", "contains", "startsWith", "endsWith", "matches":
 		var l shape
 		n.Left, l = f.fold(n.Left, condition)
 		n.Right, _ = f.fold(n.Right, condition)
@@ -80,7 +80,7 @@ func (f *folder) foldComparison(n *ast.BinaryNode) (ast.Node, shape) {
 	n.Right, r = f.fold(n.Right, m)
 	for _, s := range []shape{l, r} {
 		if s.t != nil && textKindOf(s.t) == textEnum && !m.optional {
-			return n, f.fail(n, "a "+typeName(s.t)+" is compared by its name", `write string(…) == "NAME"`)
+			return n, f.fail(n, article(typeName(s.t))+" is compared by its name", `write string(…) == "NAME"`)
 		}
 	}
 	exact := l.anyWide() || r.anyWide() || l.unknown() || r.unknown()
@@ -88,7 +88,7 @@ func (f *folder) foldComparison(n *ast.BinaryNode) (ast.Node, shape) {
 		return n, typed(typeBool)
 	}
 	if !ordered(l, r) {
-		return n, f.fail(n, "a "+l.String()+" does not compare with a "+r.String(), "")
+		return n, f.fail(n, article(l.String())+" does not compare with "+article(r.String()), "")
 	}
 	op := n.Operator
 	return f.call(n, "compare", typed(typeBool), func(args ...any) (any, error) {

@@ -3,6 +3,7 @@ package latchkey
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -14,6 +15,8 @@ type member struct {
 	nth   int           // of a method in the method set of a pointer; negative for a method of an interface
 	key   reflect.Value // of a map
 	typ   reflect.Type  // what it yields
+	of    Members       // describes what it yields, nil if Go's type does
+	get   func(any) (any, error)
 }
 
 type memberKind uint8
@@ -22,9 +25,10 @@ const (
 	memberField memberKind = iota
 	memberMethod
 	memberMapKey
-	memberLookup  // by KeyMember
-	memberElement // of a list, by position
-	memberDynamic // of a type that shows at run time
+	memberLookup    // by KeyMember
+	memberElement   // of a list, by position
+	memberDynamic   // of a type that shows at run time
+	memberDescribed // by Members
 )
 
 // problem is why a member can't be resolved.
@@ -45,6 +49,9 @@ func findMember(t reflect.Type, name string) (member, *problem) {
 	case t.Kind() == reflect.Interface && t.NumMethod() == 0:
 		return member{kind: memberDynamic, name: name, typ: typeAny}, nil
 	case t.Kind() == reflect.Map:
+		if t.Key() == typeAny {
+			return member{kind: memberMapKey, name: name, key: reflect.ValueOf(name), typ: t.Elem()}, nil
+		}
 		if t.Key().Kind() != reflect.String {
 			return member{}, problemf("%s has no key %s: its keys are of type %s", typeName(t), quote(name), t.Key())
 		}
@@ -64,7 +71,7 @@ func findMember(t reflect.Type, name string) (member, *problem) {
 		} else if len(best) > 1 {
 			return member{}, &problem{
 				reason: fmt.Sprintf("%s can mean %s or %s of %s", quote(name), best[0].path, best[1].path, typeName(t)),
-				hint:   "write the exact Go name",
+				hint:   "write the exact Go name, with the embedded struct's in front if both are called the same",
 			}
 		}
 	}
@@ -128,7 +135,7 @@ func fieldsOf(cs candidates, t reflect.Type, index []int, path string, seen map[
 	defer delete(seen, t)
 	for i := range t.NumField() {
 		f := t.Field(i)
-		at := append(index[:len(index):len(index)], i)
+		at := append(slices.Clip(index), i) //nolint:gocritic // a copy: siblings share the front
 		cs = append(cs, candidate{
 			name: f.Name, tags: tagNames(f.Tag), path: path + f.Name, depth: len(index), index: at,
 			hidden: !f.IsExported(), typ: f.Type,
@@ -156,7 +163,7 @@ func methodsOf(cs candidates, t reflect.Type) candidates {
 			c.nth = -1 // its place among the methods of the value that is in the interface is not known yet
 		}
 		if c.typ = resultOf(m.Type); c.typ == nil || m.Type.NumIn() != receiver {
-			c.args = true
+			c.args, c.path = true, m.Name
 		}
 		cs = append(cs, c)
 	}
@@ -202,12 +209,7 @@ var ranks = []func(c *candidate, name string) bool{
 }
 
 func (c *candidate) tagged(is func(string) bool) bool {
-	for _, tag := range c.tags {
-		if is(tag) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.tags, is)
 }
 
 // best returns the usable candidates of one rank, the shallowest only.
@@ -245,18 +247,20 @@ func (cs candidates) unknown(t reflect.Type, name string) *problem {
 				reason: fmt.Sprintf("%s of %s is unexported", c.path, typeName(t)),
 				hint:   "export the field, or add a method that returns it",
 			}
+		case same && c.args && c.typ == nil:
+			return problemf("the method %s of %s returns no single value", c.path, typeName(t))
 		case same && c.args:
 			return &problem{
-				reason: fmt.Sprintf("%s of %s takes arguments, or returns no single value", c.path, typeName(t)),
-				hint:   "call it with its arguments",
+				reason: fmt.Sprintf("the method %s of %s takes arguments", c.path, typeName(t)),
+				hint:   "call it with them: " + c.path + "(…)",
 			}
 		case !c.hidden && !c.args:
 			names = append(names, append([]string{c.name}, c.tags...)...)
 		}
 	}
 	p := problemf("%s has no member %s", typeName(t), quote(name))
-	switch k := t.Kind(); {
-	case k == reflect.Slice || k == reflect.Array:
+	switch t.Kind() {
+	case reflect.Slice, reflect.Array:
 		p.hint = fmt.Sprintf("it is a list: write map(…, .%s) for one key per element, or [0] for one of them", name)
 	default:
 		p.hint = nearest(name, names)

@@ -54,4 +54,12 @@ func typeName(t reflect.Type) string {
 	return t.String()
 }
 
+// article puts a or an in front of a type's name.
+func article(name string) string {
+	if name != "" && strings.ContainsRune("aeio", rune(name[0])) {
+		return "an " + name
+	}
+	return "a " + name
+}
+
 func quote(s string) string { return fmt.Sprintf("%q", s) }

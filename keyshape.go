@@ -10,6 +10,7 @@ import (
 // builtins make, and of ?? and ?: whose sides differ; a key needs to know them all.
 type shape struct {
 	t    reflect.Type // nil if not known, or if one of the others is set
+	of   Members      // describes t, or the elements of t; nil if Go's type does
 	alts []shape      // one of several
 	elem *shape       // a list made by the expression, of these
 	null bool         // nil
@@ -20,6 +21,14 @@ func typed(t reflect.Type) shape {
 		return shape{}
 	}
 	return shape{t: t}
+}
+
+// describedBy is the shape of a member or element whose description is of.
+func (s shape) describedBy(of Members) shape {
+	if s.t != nil {
+		s.of = of
+	}
+	return s
 }
 
 func listOf(elem shape) shape { return shape{elem: &elem} }
@@ -45,11 +54,23 @@ func either(a, b shape) shape {
 
 func containsShape(list []shape, s shape) bool {
 	for _, have := range list {
-		if reflect.DeepEqual(have, s) {
+		if have.same(s) {
 			return true
 		}
 	}
 	return false
+}
+
+func (s shape) same(o shape) bool {
+	if s.t != o.t || s.of != o.of || s.null != o.null || len(s.alts) != len(o.alts) || (s.elem == nil) != (o.elem == nil) {
+		return false
+	}
+	for i := range s.alts {
+		if !s.alts[i].same(o.alts[i]) {
+			return false
+		}
+	}
+	return s.elem == nil || s.elem.same(*o.elem)
 }
 
 // unknown reports whether nothing is known of the value, or of one of its alternatives.
@@ -95,7 +116,7 @@ func (s shape) element() (elem shape, ok bool) {
 	}
 	switch t := derefType(s.t); t.Kind() {
 	case reflect.Slice, reflect.Array:
-		return typed(t.Elem()), true
+		return typed(t.Elem()).describedBy(s.of), true
 	case reflect.Interface:
 		return shape{}, true
 	}
@@ -113,9 +134,9 @@ func (s shape) vmType() reflect.Type {
 	return vmType(s.t)
 }
 
-// vmType is the type under which a value of type t is handed to the VM. Named strings and numbers become plain ones, so
-// that they compare with literals: expr would find Status("paid") != "paid". Structs become pointers, which saves
-// copying them and keeps their methods.
+// vmType is the type under which a value of type t is handed to the VM. Named strings and numbers become plain ones, also
+// in lists, so that they compare with literals: expr would find Status("paid") != "paid". Structs become pointers, which
+// saves copying them and keeps their methods.
 func vmType(t reflect.Type) reflect.Type {
 	t = derefType(t)
 	switch kind := textKindOf(t); {
@@ -126,6 +147,11 @@ func vmType(t reflect.Type) reflect.Type {
 	case t.Kind() == reflect.Interface:
 		return typeAny
 	case kind == textMarshal || kind == textEnum:
+		return t
+	case t.Kind() == reflect.Slice || t.Kind() == reflect.Array:
+		if elem, ok := plainTypes[t.Elem().Kind()]; ok && elem != t.Elem() && vmType(t.Elem()) == elem {
+			return reflect.SliceOf(elem)
+		}
 		return t
 	}
 	if plain, ok := plainTypes[t.Kind()]; ok {
@@ -153,6 +179,15 @@ func boxed(v reflect.Value) any {
 		return v.Interface()
 	case t.Kind() == reflect.Pointer:
 		return addr(v).Interface()
+	case t.Kind() == reflect.Slice:
+		if v.Kind() == reflect.Slice && v.IsNil() {
+			return reflect.Zero(t).Interface()
+		}
+		list := reflect.MakeSlice(t, v.Len(), v.Len())
+		for i := range v.Len() {
+			list.Index(i).Set(v.Index(i).Convert(t.Elem()))
+		}
+		return list.Interface()
 	default:
 		return v.Convert(t).Interface()
 	}
@@ -197,105 +232,13 @@ func (s shape) String() string {
 	case s.elem != nil:
 		return "list of " + s.elem.String()
 	case s.alts != nil:
-		text := s.alts[0].String()
-		for _, alt := range s.alts[1:] {
-			text += " or " + alt.String()
+		texts := make([]string, len(s.alts))
+		for i, alt := range s.alts {
+			texts[i] = alt.String()
 		}
-		return text
+		return strings.Join(texts, " or ")
+	case s.of != nil && derefType(s.t).Kind() == reflect.Struct:
+		return s.of.String()
 	}
 	return typeName(s.t)
-}
-
-// textProblem says why values of this shape can't be a key's text, or nil. list tells whether they make one key for
-// each element.
-func (s shape) textProblem(path string) (list bool, p *problem) {
-	if s.alts != nil {
-		lists := 0
-		for _, alt := range s.alts {
-			isList, p := alt.textProblem(path)
-			if p != nil {
-				return false, p
-			}
-			if isList {
-				lists++
-			}
-		}
-		if lists > 0 && lists < len(s.alts) {
-			return false, &problem{reason: "it is a list in one case and a single value in another: " + s.String()}
-		}
-		return lists > 0, nil
-	}
-	if s.null {
-		return false, nil // a fault at run time, if it gets there
-	}
-	if s.elem == nil && (s.t == nil || textKindOf(s.t) != textList) {
-		return false, scalarProblem(s.t, path)
-	}
-	elem, _ := s.element()
-	isList, p := elem.textProblem(path + "[…]")
-	switch {
-	case p != nil && elem.t != nil && derefType(elem.t).Kind() == reflect.Struct:
-		hint := "write map(" + path + ", .X) for one key per element"
-		if names := textMembers(derefType(elem.t)); len(names) > 0 {
-			hint = "write map(" + path + ", ." + names[0] + ") for one key per element"
-		}
-		return true, &problem{reason: "the elements of this list have no text: " + p.reason, hint: hint}
-	case p != nil:
-		return true, &problem{reason: "the elements of this list have no text: " + p.reason,
-			hint: "convert them: map(" + path + ", …)"}
-	case isList:
-		return true, &problem{reason: "a list of lists", hint: "write flatten(…) for one key per innermost element"}
-	}
-	return true, nil
-}
-
-// scalarProblem says why a value of type t has no text, or nil.
-func scalarProblem(t reflect.Type, path string) *problem {
-	if t == nil || textKindOf(t) == textUnknown {
-		return &problem{
-			reason: "the type of this is not known before the call" + ofType(t),
-			hint:   "convert it: string(" + path + ") or int(" + path + ")",
-		}
-	}
-	if kind := textKindOf(t); kind != textNone && kind != textList {
-		return nil
-	}
-	t = derefType(t)
-	p := &problem{reason: "a " + typeName(t) + " has no exact text"}
-	_, stringer := reflect.PointerTo(t).MethodByName("String")
-	switch {
-	case t.Kind() == reflect.Float32 || t.Kind() == reflect.Float64:
-		p.hint = "convert it: int(" + path + "), or int(round(" + path + " * 100)) for two decimals"
-	case t.Kind() == reflect.Slice || t.Kind() == reflect.Array:
-		p.hint = "if it holds text, write string(" + path + ")"
-	case stringer:
-		p.hint = "its String method may print anything; if it is exact and stable, write " + path + ".String()"
-	case t.Kind() == reflect.Map:
-		p.hint = "name one of its entries: " + path + `["…"]`
-	case t.Kind() == reflect.Struct:
-		p.hint = "name one of its members"
-		if names := textMembers(t); len(names) > 0 {
-			p.hint += ": " + path + "." + strings.Join(names, ", "+path+".")
-		}
-	}
-	return p
-}
-
-func ofType(t reflect.Type) string {
-	if t == nil || t == typeAny {
-		return ""
-	}
-	return " (it is a " + typeName(t) + ")"
-}
-
-// textMembers names the first members of t that have a text.
-func textMembers(t reflect.Type) []string {
-	const most = 3
-	var names []string
-	for _, c := range candidatesOf(t) {
-		if len(names) < most && !c.hidden && !c.args && !c.method && c.depth == 0 && scalarProblem(c.typ, "") == nil {
-			names = append(names, c.name)
-		}
-	}
-	return names
 }

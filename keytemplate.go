@@ -50,8 +50,7 @@ func (s source) tooLong() *KeyError {
 }
 
 func (s source) syntaxError(err error) *KeyError {
-	var at *keytmpl.Error
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*keytmpl.Error](err); ok {
 		return s.errorAt(at.Offset, at.Reason, at.Hint)
 	}
 	return s.errorAt(0, err.Error(), "")
@@ -75,7 +74,14 @@ func (k *KeyExpr) compileParts(segs []keytmpl.Segment) *KeyError {
 		if value.isConst && keyenc.IsBlank(value.text) {
 			return k.src.errorAt(seg.Source, "the value is always blank", "")
 		}
-		list, p := value.shape.textProblem(value.name(&seg))
+		if value.shape.null {
+			return k.src.errorAt(seg.Source, "the value is always nil", "")
+		}
+		hintName := "…"
+		if value.path != nil {
+			hintName = value.name(&seg)
+		}
+		list, p := value.shape.textProblem(hintName)
 		if p != nil {
 			return k.src.errorAt(seg.Source, p.reason, p.hint)
 		}

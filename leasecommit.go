@@ -27,6 +27,9 @@ func (h *hold) cover(need time.Duration) error {
 	if g.fixed {
 		return lostError{g.key(), "LeaseFor leaves no time for COMMIT"}
 	}
+	if g.proof != "" { // the caller's, who renews it
+		return lostError{g.key(), "the caller's lease is not known to last for COMMIT"}
+	}
 	op := l.ask(backgroundCtx, Op{Kind: OpRenew, Key: g.full, Owner: g.owner, Lease: g.item.Lease})
 	switch {
 	case op.Err != nil:

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Store is where locks live. The stores of this module are memstore (one process), redisstore (many processes);
-// package locktest's conformance suite says what an implementation has to do.
+// Store is where locks live. The stores of this module are memstore (one process), redisstore (many processes) and
+// quorumstore (many processes, over a majority of independent servers); package locktest's conformance suite says what
+// an implementation has to do.
 //
 // A store only answers: waiting, queueing within the process, renewing, re-entrancy and hand-over are done once,
 // in [Locks]. Implementations must be safe for concurrent use.
@@ -23,7 +24,7 @@ type Store interface {
 	Do(ctx context.Context, ops []*Op)
 
 	// Listen calls heard for every Push that is meant for this store's waiters, until stop is called. Calls may come
-	// from several goroutines at once; heard returns quickly. A store without the Push capability never calls it.
+	// from several goroutines at once; heard returns quickly. A store with neither Push nor Hints never calls it.
 	Listen(heard func(Push)) (stop func())
 }
 
@@ -32,8 +33,14 @@ type Capabilities struct {
 	// Push: a release hands the lock to the first in the store's queue and tells it so through Listen. Without
 	// it waiters poll.
 	Push bool
+	// Hints: a release grants the lock to nobody, but hints to those in the store's queue, through Listen, that it is
+	// worth asking for again. A hint promises nothing: it may come too early, twice, or not at all. It is for stores
+	// that can't hand a lock over because no single server decides who has it. Not together with Push.
+	Hints bool
 	// Tokens: the store mints fencing tokens.
 	Tokens bool
+	// Proofs: the store knows OpProve.
+	Proofs bool
 	// ManyKeys: an acquire may name several keys, all or nothing.
 	ManyKeys bool
 	// Bars: a release can bar its owner. A store without it is asked again and again to take back what an owner may
@@ -43,6 +50,9 @@ type Capabilities struct {
 	// one operation at a time.
 	Instant bool
 }
+
+// wakes reports whether the store tells waiters anything.
+func (c Capabilities) wakes() bool { return c.Push || c.Hints }
 
 // OpKind says what an operation does.
 type OpKind uint8
@@ -57,9 +67,12 @@ const (
 	OpRelease
 	// OpToken mints a fencing token for Key if it is Owner's.
 	OpToken
+	// OpProve tells whether Key is held by the owner whose [Proof] is in Owner, and how long the hold will last
+	// unless it is renewed (Remaining). It changes nothing.
+	OpProve
 )
 
-// String returns the verb: "acquire", "renew", "release" or "mint a token for".
+// String returns the verb: "acquire", "renew", "release", "mint a token for" or "check who holds".
 func (k OpKind) String() string {
 	switch k {
 	case OpAcquire:
@@ -70,6 +83,8 @@ func (k OpKind) String() string {
 		return "release"
 	case OpToken:
 		return "mint a token for"
+	case OpProve:
+		return "check who holds"
 	}
 	return "do an unknown operation on"
 }
@@ -91,13 +106,15 @@ type Op struct {
 	// Lease is how long the hold lives unless it is renewed (OpAcquire, OpRenew). At least a millisecond.
 	Lease time.Duration
 	// Prev is an owner who lets go in favour of this OpAcquire: if Key is Prev's, the first in the queue gets it,
-	// and Owner does if the queue is empty.
+	// and Owner does if the queue is empty. In a store with the Hints capability the lock may then be free for a moment:
+	// Remaining is how long Owner should leave it to the one that was told.
 	Prev string
 	// Fast marks an OpAcquire by an owner that has not asked before and expects the key to be free: the store may
 	// use its cheapest test and refuse without details.
 	Fast bool
 	// Queue makes a refused OpAcquire a place in the store's queue, kept while the same owner asks again from time
-	// to time. When the lock is let go the first in the queue gets it, for the time Grant, and is told by a Push.
+	// to time. When the lock is let go the first in the queue gets it, for the time Grant, and is told by a Push. In a
+	// store with the Hints capability it does not get it, but is told to ask again, and leaves the queue.
 	Queue bool
 	// Grant is how long a lock handed to a waiter lives until the waiter asks again. It is the same in all operations
 	// of one owner that have Queue or Leave.
@@ -118,17 +135,18 @@ type Op struct {
 	Err error
 	// Final: asking again would meet the same Err (a wrong password, a key of another type).
 	Final bool
-	// OK: the key is the owner's (OpAcquire, OpRenew, OpToken), or was and has been let go (OpRelease).
+	// OK: the key is the owner's (OpAcquire, OpRenew, OpToken, OpProve), or was and has been let go (OpRelease).
 	OK bool
 	// Busy is, for a refused OpAcquire, the key that was taken: Key or one of More.
 	Busy string
-	// Remaining is, for a refused OpAcquire, how long the present hold will last if nobody renews it. 0 means
-	// that it is not known.
+	// Remaining is, for a refused OpAcquire and for OpProve, how long the present hold will last if nobody renews it. 0
+	// means that it is not known.
 	Remaining time.Duration
 	// Foreign: the present holder is no latchkey process and will not wake anybody.
 	Foreign bool
 	// Ticket is, for a refused OpAcquire with Queue, the place in the queue: the same as long as the place is kept,
-	// another one each time the owner has to join anew.
+	// another one each time the owner has to join anew. It is never 0 in a store with the Push capability, and always 0 in
+	// one with Hints.
 	Ticket int64
 	// Token is the first of the fencing tokens that were reserved.
 	Token int64
@@ -145,7 +163,8 @@ const OwnerPrefix = "lk:"
 
 // Push is news from the store.
 type Push struct {
-	// Owner has been granted the lock it queued for with this Ticket. Empty in a Push that is about the connection.
+	// Owner has been granted the lock it queued for with this Ticket. If the Ticket is 0 nothing has been granted: it is
+	// a hint that asking again now may succeed. Owner is empty in a Push that is about the connection.
 	Owner  string
 	Ticket int64
 	// Broken: the connection that carries pushes was lost; some may be missing.

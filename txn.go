@@ -193,7 +193,7 @@ func (t *txn) carry(le *Lease) error {
 		if !h.enter(now) {
 			err := h.gone()
 			if len(keep.holds) > 0 {
-				keep.init(le.locks, backgroundCtx, nil, &request{template: le.template})
+				keep.init(backgroundCtx, le.locks, nil, &request{template: le.template})
 				_, _ = keep.release(backgroundCtx) // the caller releases what it has as well
 			}
 			return err
@@ -203,7 +203,7 @@ func (t *txn) carry(le *Lease) error {
 	if len(keep.holds) == 0 {
 		return nil
 	}
-	keep.init(le.locks, backgroundCtx, nil, &request{template: le.template})
+	keep.init(backgroundCtx, le.locks, nil, &request{template: le.template})
 	t.carried = append(t.carried, keep)
 	ctx := keep.Context()
 	t.unwatch = append(t.unwatch, context.AfterFunc(ctx, func() {

@@ -3,7 +3,6 @@ package latchkey_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -28,26 +27,26 @@ func (tokenless) Capabilities() latchkey.Capabilities { return latchkey.Capabili
 
 func generic[T any](_ ctx, v T) (T, error) { return v, nil }
 
-type buyer interface {
-	Buy(ctx ctx, o order) error
+type seller interface {
+	Buy(ctx ctx, p purchase) error
 }
 
 type shopValue struct{}
 
-func (shopValue) Buy(ctx, order) error { return nil }
+func (shopValue) Buy(ctx, purchase) error { return nil }
 
 // Each mistake in wiring says what is wrong and what to write instead. The messages are in testdata/golden/wiring.txt; a
-// reader of that file judges them. To accept a change: UPDATE_GOLDEN=1 go test -run Wiring .
+// reader of that file judges them.
 func TestWiringMistakesNameTheFix(t *testing.T) {
 	locks := latchkey.New(memstore.New())
-	one := func(ctx, order) error { return nil }
-	two := func(ctx, order, int) error { return nil }
+	one := func(ctx, purchase) error { return nil }
+	two := func(ctx, purchase, int) error { return nil }
 	with := func(template string, opts ...latchkey.DecoratorOption) func() {
 		return func() { latchkey.Action(locks.WithLock(template, opts...), one) }
 	}
-	var nilFunc func(ctx, order) error
+	var nilFunc func(ctx, purchase) error
 	var nilStore *memstore.Store
-	var service buyer = shopValue{}
+	var service seller = shopValue{}
 
 	var got strings.Builder
 	for _, c := range []struct {
@@ -82,7 +81,7 @@ func TestWiringMistakesNameTheFix(t *testing.T) {
 		{"decorator: nil", func() { latchkey.Action(nil, one) }},
 		{"function option: nil", func() { latchkey.Action(locks.WithLock("k"), one, nil) }},
 		{"fn of a closure", with("#{fn}")},
-		{"fn of a generic function", func() { latchkey.Func(locks.WithLock(""), generic[order]) }},
+		{"fn of a generic function", func() { latchkey.Func(locks.WithLock(""), generic[purchase]) }},
 		{"fn of an interface's method", func() { latchkey.Action(locks.WithLock(""), service.Buy) }},
 		{"fn of a wrapped function", func() {
 			latchkey.Action(locks.WithLock(""), latchkey.Action(locks.WithLock("k"), one))
@@ -97,19 +96,7 @@ func TestWiringMistakesNameTheFix(t *testing.T) {
 	} {
 		fmt.Fprintf(&got, "--- %s\n%s\n\n", c.name, panicOf(c.wire))
 	}
-	const golden = "testdata/golden/wiring.txt"
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(golden, []byte(got.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.String() != string(want) {
-		t.Errorf("messages differ from %s; got:\n%s", golden, got.String())
-	}
+	latchkey.Golden(t, "wiring", got.String())
 	if strings.Contains(got.String(), "no mistake found") {
 		t.Error("a mistake was accepted")
 	}

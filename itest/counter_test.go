@@ -3,276 +3,189 @@
 package itest
 
 import (
-	"database/sql"
-	"encoding/json"
+	"bytes"
+	"context"
+	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
-	"strings"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
+	"github.com/latchkey-go/latchkey"
 	"github.com/latchkey-go/latchkey/internal/testenv"
 )
 
-// counting is a run of several processes that count up the same accounts.
-type counting struct {
-	d        database
-	redis    *testenv.Server
-	children []*testenv.ChildProcess
-	events   chan counterEvent
-	paused   map[int]bool
-	pauses   int
-	total    counterResult
-	running  int
-	mode     string
-}
+const (
+	counterProcesses  = 4
+	counterGoroutines = 8
+)
 
-type counterEvent struct {
-	child  int
-	line   string
-	resume bool
-	ended  bool
-}
+// How a process guards the counter.
+const (
+	locked     = "locked"
+	unlocked   = "unlocked"
+	earlyLetGo = "let go before the write"
+)
 
-const counterProcesses = 4
+// counterFile is a number in a file, and beside it who wrote, one byte each, in order.
+type counterFile struct{ number, writers *os.File }
 
-func startCounting(t *testing.T, d database, c counterConfig) *counting {
-	t.Helper()
-	db := d.open(t, 0)
-	db.MustExec("CREATE TABLE IF NOT EXISTS ledger (id varchar(60) PRIMARY KEY, account varchar(20) NOT NULL)")
-	db.MustExec("DELETE FROM ledger")
-	db.MustExec("UPDATE account SET n = 0")
-	r := &counting{d: d, redis: testenv.Redis(t), events: make(chan counterEvent), paused: make(map[int]bool), running: counterProcesses, mode: c.Mode}
-	c.Kind, c.Driver, c.URL, c.Redis = d.kind, d.driver, d.url, r.redis.Addr()
-	if c.Count != endless {
-		c.Count /= counterProcesses
+func openCounter(dir string) (counterFile, error) {
+	number, err := os.OpenFile(filepath.Join(dir, "number"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return counterFile{}, err
 	}
-	text, err := json.Marshal(c)
+	writers, err := os.OpenFile(filepath.Join(dir, "writers"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	return counterFile{number, writers}, err
+}
+
+func (c counterFile) read() (uint64, error) {
+	var b [8]byte
+	_, err := c.number.ReadAt(b[:], 0)
+	return binary.BigEndian.Uint64(b[:]), err
+}
+
+func (c counterFile) write(n uint64, writer byte) error {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], n)
+	if _, err := c.number.WriteAt(b[:], 0); err != nil {
+		return err
+	}
+	_, err := c.writers.Write([]byte{writer})
+	return err
+}
+
+// counter is a process that counts up, with the others, until the number has reached the goal. It says how often it wrote.
+func counter(self *testenv.Self) {
+	addr, dir, guard, writer := self.Args[0], self.Args[1], self.Args[2], self.Args[3][0]
+	goal, err := strconv.ParseUint(self.Args[4], 10, 64)
+	if err != nil {
+		self.Failf("%v", err)
+	}
+	env := testenv.Program()
+	s := connect(env, addr)
+	file, err := openCounter(dir)
+	if err != nil {
+		self.Failf("%v", err)
+	}
+	var writes atomic.Uint64
+	turn := func(letGo func() error) (more bool, err error) {
+		n, err := file.read()
+		if err != nil || n >= goal {
+			return false, err
+		}
+		if err := letGo(); err != nil {
+			return false, err
+		}
+		writes.Add(1)
+		return true, file.write(n+1, writer)
+	}
+	none := func() error { return nil }
+	call := map[string]func(context.Context) (bool, error){
+		unlocked: func(context.Context) (bool, error) { return turn(none) },
+		locked: latchkey.Func0(s.WithLock("counter", latchkey.WaitForever()), func(context.Context) (bool, error) {
+			return turn(none)
+		}),
+		earlyLetGo: func(ctx context.Context) (bool, error) {
+			lease, err := s.Acquire(ctx, "counter", latchkey.WaitForever())
+			if err != nil {
+				return false, err
+			}
+			defer lease.Release(ctx)
+			return turn(func() error { return lease.Release(ctx) })
+		},
+	}[guard]
+
+	self.Sayf("ready")
+	self.Hear()
+	var all sync.WaitGroup
+	for range counterGoroutines {
+		all.Go(func() {
+			for more := true; more; {
+				var err error
+				if more, err = call(context.Background()); err != nil {
+					self.Failf("%v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	env.Close()
+	self.Sayf("%d", writes.Load())
+}
+
+// count has the processes count to the goal. It returns how many writes there were, how many of them were lost, and
+// how often one process followed another.
+func count(t *testing.T, guard string, goal int) (writes, lost, changes int) {
+	t.Helper()
+	srv, dir := testenv.Redis(t), t.TempDir()
+	file, err := openCounter(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	quit := make(chan struct{})
-	t.Cleanup(func() { close(quit) })
+	defer file.number.Close()
+	defer file.writers.Close()
+	if _, err := file.number.WriteAt(make([]byte, 8), 0); err != nil {
+		t.Fatal(err)
+	}
+	var children []*testenv.ChildProcess
 	for i := range counterProcesses {
-		child := testenv.Child(t, "counter", testenv.Args(string(text)))
-		r.children = append(r.children, child)
-		go func() {
-			e := counterEvent{child: i}
-			for line := range child.Lines() {
-				e.line = line
-				select {
-				case r.events <- e:
-				case <-quit:
-					return
-				}
-			}
-			select {
-			case r.events <- counterEvent{child: i, ended: true}:
-			case <-quit:
-			}
-		}()
+		c := testenv.Child(t, "counter", testenv.Args(srv.Addr(), dir, guard, fmt.Sprint(i), fmt.Sprint(goal)))
+		c.Hear(t)
+		children = append(children, c)
 	}
-	return r
-}
-
-// step handles one event. Processes that ask for it are stopped for some leases.
-func (r *counting) step(t *testing.T, e counterEvent, lease time.Duration) {
-	t.Helper()
-	c := r.children[e.child]
-	switch {
-	case e.resume:
-		r.paused[e.child] = false
-		c.Resume(t)
-	case e.ended:
-		r.running--
-	case e.line == "pause":
-		if r.paused[e.child] {
-			return
-		}
-		r.pauses++
-		r.paused[e.child] = true
-		c.Pause(t)
-		time.AfterFunc(lease+time.Duration(rand.Int64N(int64(2*lease))), func() {
-			r.events <- counterEvent{child: e.child, resume: true}
-		})
-	default:
-		var res counterResult
-		if err := json.Unmarshal([]byte(e.line), &res); err != nil {
-			t.Fatalf("child said %q: %v", e.line, err)
-		}
-		r.total.Acked += res.Acked
-		r.total.Unknown += res.Unknown
-		r.total.Lost += res.Lost
-		r.total.Fenced += res.Fenced
-		r.total.Failed += res.Failed
-		if res.Error != "" {
-			r.total.Error = res.Error
-		}
+	for _, c := range children {
+		c.Sayf(t, "go")
 	}
-}
-
-// finish waits for all children.
-func (r *counting) finish(t *testing.T, lease time.Duration) {
-	t.Helper()
-	late := time.After(3 * time.Minute)
-	for r.running > 0 {
-		select {
-		case e := <-r.events:
-			r.step(t, e, lease)
-		case <-late:
-			t.Fatalf("%d children are not done", r.running)
+	for _, c := range children {
+		n, err := strconv.Atoi(c.Hear(t))
+		if err != nil {
+			t.Fatal(err)
 		}
+		writes += n
 	}
-	for _, c := range r.children {
-		if code := c.Wait(); code != 0 {
-			t.Fatalf("a child ended with code %d:\n%s", code, c.Log())
-		}
-	}
-}
-
-// lost is how many committed transactions have left no trace in the counters.
-func (r *counting) lost(t *testing.T) int64 {
-	t.Helper()
-	db := r.d.open(t, 0)
-	var counted, ledger int64
-	if err := db.Get(&counted, "SELECT sum(n) FROM account"); err != nil {
+	number, err := file.read()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Get(&ledger, "SELECT count(*) FROM ledger"); err != nil {
+	order, err := os.ReadFile(filepath.Join(dir, "writers"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	// With a lock that is no part of the transaction, a call may fail for a lease that was lost after COMMIT.
-	if ledger < r.total.Acked || r.mode == modeLatchkey && ledger > r.total.Acked+r.total.Unknown {
-		t.Errorf("the ledger has %d transactions, but %d were acknowledged and %d unknown", ledger, r.total.Acked, r.total.Unknown)
-	}
-	t.Logf("%+v, committed %d, counted %d, stops %d", r.total, ledger, counted, r.pauses)
-	return ledger - counted
-}
-
-func TestUnlockBeforeCommitLosesUpdatesLatchkeyNone(t *testing.T) {
-	const lease = 10 * time.Second
-	for _, tt := range []struct {
-		kind  string
-		level sql.IsolationLevel
-		fence string
-		count int64
-	}{
-		{"postgres", sql.LevelReadCommitted, "", 5000},
-		{"postgres", sql.LevelDefault, tokenStore, 4000},
-		{"mariadb", sql.LevelReadCommitted, "", 5000},
-		{"mariadb", sql.LevelDefault, tokenStore, 4000},
-		{"sqlite", sql.LevelDefault, tokenStore, 2000},
-	} {
-		t.Run(fmt.Sprintf("%s %v %s", tt.kind, tt.level, tt.fence), func(t *testing.T) {
-			d := newDatabase(t, tt.kind)
-			r := startCounting(t, d, counterConfig{
-				Mode: modeLatchkey, Fence: tt.fence, Isolation: tt.level, Accounts: accounts, Count: tt.count, Lease: lease,
-			})
-			r.finish(t, lease)
-			if lost := r.lost(t); lost != 0 {
-				t.Errorf("lost %d updates", lost)
-			}
-			if r.total.Acked != tt.count || r.total.Unknown+r.total.Failed+r.total.Fenced != 0 {
-				t.Errorf("%+v, want %d acknowledged and nothing else", r.total, tt.count)
-			}
-			if tt.kind == "sqlite" {
-				return // its transactions are serializable: they fail instead of losing updates
-			}
-			control := startCounting(t, d, counterConfig{
-				Mode: modeEarly, Isolation: tt.level, Accounts: []string{"a", "b"}, Count: 400, Lease: lease,
-			})
-			control.finish(t, lease)
-			if lost := control.lost(t); lost == 0 {
-				t.Error("the control has lost nothing: this run shows nothing")
-			}
-		})
-	}
-}
-
-// chaos runs until enough leases were lost inside the function, while processes are stopped, Redis is killed and
-// comes back empty, and half of the processes are moved to another, empty Redis before the other half is.
-func (r *counting) chaos(t *testing.T, lease time.Duration, enough int) {
-	t.Helper()
-	second := testenv.Redis(t)
-	begin := time.Now()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	faults := 0
-	for time.Since(begin) < time.Minute && (r.pauses < enough || faults < 6) {
-		select {
-		case e := <-r.events:
-			if e.ended {
-				t.Fatalf("a child ended early")
-			}
-			r.step(t, e, lease)
-		case <-tick.C:
-			if r.pauses < enough*(faults+1)/7 {
-				continue
-			}
-			faults++
-			switch faults % 3 {
-			case 0:
-				r.redis.Restart(t, testenv.LoseData)
-			case 1:
-				r.move(t, second.Addr(), 0, counterProcesses/2)
-			case 2:
-				r.move(t, second.Addr(), counterProcesses/2, counterProcesses)
-				r.redis, second = second, r.redis
-			}
+	for i := 1; i < len(order); i++ {
+		if order[i] != order[i-1] {
+			changes++
 		}
 	}
-	if faults < 6 {
-		t.Errorf("only %d stops and %d faults of Redis happened", r.pauses, faults)
+	if len(order) != writes {
+		t.Fatalf("the processes say they wrote %d times, the list of writers has %d", writes, len(order))
 	}
-	for _, c := range r.children {
-		c.Sayf(t, "stop")
+	for i := range counterProcesses {
+		t.Logf("process %d wrote %d times", i, bytes.Count(order, []byte(fmt.Sprint(i))))
 	}
-	r.finish(t, lease)
+	t.Logf("%d writes, %d lost, %d times another process than before", writes, writes-int(number), changes)
+	return writes, writes - int(number), changes
 }
 
-func (r *counting) move(t *testing.T, addr string, from, to int) {
-	t.Helper()
-	for _, c := range r.children[from:to] {
-		c.Sayf(t, "redis %s", addr)
+func TestUpdatesOfManyProcessesAreNotLost(t *testing.T) {
+	const goal = 24_000
+	writes, lost, changes := count(t, locked, goal)
+	if writes != goal || lost != 0 {
+		t.Errorf("%d writes to count to %d, %d lost", writes, goal, lost)
+	}
+	if changes < 1000 {
+		t.Errorf("the lock went from process to process only %d times: too few to show anything", changes)
 	}
 }
 
-func TestFencedLosesNothingWhateverHappens(t *testing.T) {
-	const lease = 25 * time.Millisecond
-	for _, tt := range []struct {
-		kind, mode, control, fence string
-	}{
-		{"postgres", modeLatchkey, modeByHand, tokenStore},
-		{"mariadb", modeLatchkey, modeByHand, tokenStore},
-		{"postgres", modeTwo, modeTwoByHand, tokenStore},
-		{"mariadb", modeTwo, modeTwoByHand, tokenDatabase},
-		{"sqlite", modeTwo, modeTwoByHand, tokenStore},
-		{"postgres", modeTwo, "", tokenDatabase},
-	} {
-		t.Run(strings.Join([]string{tt.kind, tt.mode, tt.fence}, " "), func(t *testing.T) {
-			d := newDatabase(t, tt.kind)
-			config := counterConfig{
-				Mode: tt.mode, Fence: tt.fence, Accounts: accounts[:3], Count: endless, Lease: lease, Pauses: true,
-			}
-			r := startCounting(t, d, config)
-			r.chaos(t, lease, 240)
-			if lost := r.lost(t); lost != 0 {
-				t.Errorf("lost %d updates", lost)
-			}
-			if r.total.Lost < 200 {
-				t.Errorf("only %d leases were lost inside the function: this run shows too little", r.total.Lost)
-			}
-			if tt.mode == modeTwo && r.total.Fenced == 0 {
-				t.Error("nobody was fenced off: this run shows nothing")
-			}
-			if tt.control == "" {
-				return
-			}
-			config.Mode, config.Fence = tt.control, ""
-			control := startCounting(t, d, config)
-			control.chaos(t, lease, 60)
-			if lost := control.lost(t); lost <= 0 {
-				t.Errorf("the control has lost %d: this run shows nothing", lost)
+func TestUpdatesAreLostWithoutTheLock(t *testing.T) {
+	for _, guard := range []string{unlocked, earlyLetGo} {
+		t.Run(guard, func(t *testing.T) {
+			if _, lost, _ := count(t, guard, 2_000); lost == 0 {
+				t.Error("no update was lost: the harness can't tell a lock from none")
 			}
 		})
 	}

@@ -10,6 +10,11 @@ import (
 
 func TestMain(m *testing.M) {
 	testenv.Main(m, testenv.Children{
-		"counter": counterChild,
+		"counter":  counter,
+		"holder":   holder,
+		"spinner":  spinner,
+		"burner":   burner,
+		"starved":  starved,
+		"transfer": transfer,
 	})
 }

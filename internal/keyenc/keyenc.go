@@ -13,7 +13,7 @@ import "unicode/utf8"
 
 // Table says which bytes stay as they are.
 type Table struct {
-	plain [256]bool
+	plain [256]uint8 // 1 or 0
 }
 
 // always are the ASCII punctuation marks that are encoded in every value: the escape character, the level separator, the
@@ -24,37 +24,36 @@ const always = "%:~{}"
 func NewTable(separators ...byte) *Table {
 	t := &Table{}
 	for c := '!'; c <= '~'; c++ {
-		t.plain[c] = true
+		t.plain[c] = 1
 	}
 	for i := range len(always) {
-		t.plain[always[i]] = false
+		t.plain[always[i]] = 0
 	}
 	for _, c := range separators {
-		t.plain[c] = false
+		t.plain[c] = 0
 	}
 	return t
 }
 
 // Plain reports whether an ASCII byte stays as it is.
-func (t *Table) Plain(c byte) bool { return t.plain[c] }
+func (t *Table) Plain(c byte) bool { return t.plain[c] == 1 }
 
 // Append appends s, encoded. It reports whether s holds anything that can be seen: a value that is empty or nothing but
 // blanks is no value.
 func (t *Table) Append(b []byte, s string) (_ []byte, visible bool) {
-	n := len(b)
-	if len(s) > cap(b)-n {
-		return t.appendSlow(b, s)
-	}
-	// Checked and copied in one pass, which is what keys are made of nearly always.
-	dst := b[n : n+len(s)]
-	for i := range len(dst) {
-		c := s[i]
-		if !t.plain[c] {
+	// Nearly every value is plain. Four bytes at a time, since the table answers faster than a branch.
+	i := 0
+	for ; i+4 <= len(s); i += 4 {
+		if t.plain[s[i]]&t.plain[s[i+1]]&t.plain[s[i+2]]&t.plain[s[i+3]] == 0 {
 			return t.appendSlow(b, s)
 		}
-		dst[i] = c
 	}
-	return b[:n+len(s)], len(s) > 0
+	for ; i < len(s); i++ {
+		if t.plain[s[i]] == 0 {
+			return t.appendSlow(b, s)
+		}
+	}
+	return append(b, s...), len(s) > 0
 }
 
 // appendSlow is Append for texts that are long or hold something to encode.
@@ -62,7 +61,7 @@ func (t *Table) appendSlow(b []byte, s string) (_ []byte, visible bool) {
 	for i := 0; i < len(s); {
 		c := s[i]
 		if c < utf8.RuneSelf {
-			if t.plain[c] {
+			if t.plain[c] == 1 {
 				b = append(b, c)
 			} else {
 				b = appendByte(b, c)

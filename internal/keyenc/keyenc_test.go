@@ -1,6 +1,7 @@
 package keyenc
 
 import (
+	"bytes"
 	"net/url"
 	"strings"
 	"testing"
@@ -67,12 +68,11 @@ func TestEncodingIsReversible(t *testing.T) {
 		if visible == IsBlank(s) {
 			t.Fatalf("%q: visible is %v", s, visible)
 		}
-		if !utf8.Valid(got) || strings.ContainsAny(string(got), ":~{} \x00\n") {
+		if !utf8.Valid(got) || bytes.ContainsAny(got, ":~{} \x00\n") {
 			t.Fatalf("%q became %q", s, got)
 		}
-		roomy, _ := table.Append(make([]byte, 0, 3*len(s)+1), s) // the path that copies as it checks
-		if string(roomy) != string(got) {
-			t.Fatalf("%q became %q and %q", s, got, roomy)
+		if behind, _ := table.Append([]byte("x"), s); string(behind) != "x"+string(got) {
+			t.Fatalf("%q became %q and %q", s, got, behind)
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 
 // Item is one lease under watch. Its fields are set before Add and not changed while it is watched.
 type Item struct {
-	// Lease is how long the store keeps the hold after each renewal.
+	// Lease is how long the store keeps the hold after each renewal. Only ExtendFor changes it while it is watched.
 	Lease time.Duration
 	// Fixed leases are not renewed; they end.
 	Fixed bool
@@ -96,6 +96,14 @@ func (d *Dog) Fix(it *Item) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	it.Fixed = true
+}
+
+// ExtendFor is Extend for a lease whose length is another one now.
+func (d *Dog) ExtendFor(it *Item, sent Reading, lease time.Duration) {
+	d.mu.Lock()
+	it.Lease = lease
+	d.mu.Unlock()
+	d.Extend(it, sent)
 }
 
 // Retry notes that a renewal failed and asks for another one, soon.

@@ -6,6 +6,7 @@ local owner = ARGV[1]
 local place = ARGV[4] ~= '' and (ARGV[4] .. ' ' .. owner .. ' ' .. ARGV[5])
 local bars = redis.call('EXISTS', KEYS[4]) == 1
 local holder = redis.call('GET', KEYS[1])
+local ran_out = not holder
 if bars and barred(KEYS[4], owner) then
   -- A late copy of a request that was given up: nobody hears the answer.
   return {0, 0, 0, '0'}
@@ -15,8 +16,8 @@ if holder and (holder == ARGV[3] or bars and barred(KEYS[4], holder)) then
 end
 if not holder or holder == owner then
   redis.call('SET', KEYS[1], owner, 'PX', ARGV[2])
-  if place then
-    redis.call('ZREM', KEYS[2], place)
+  if place and ran_out then
+    redis.call('ZREM', KEYS[2], place) -- in all other cases it was taken from the queue, or never there
   end
   if ARGV[6] ~= '0' then
     return {1, mint(KEYS[3], ARGV[6])}

@@ -1,0 +1,148 @@
+//go:build unix
+
+package itest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/latchkey-go/latchkey"
+	"github.com/latchkey-go/latchkey/internal/testenv"
+)
+
+// heldOver runs a function under a lock until its context ends, and returns why and after how long.
+func heldOver(t *testing.T, s *service, key string, lease time.Duration, meanwhile func()) (after time.Duration, cause error) {
+	t.Helper()
+	inside := make(chan struct{})
+	ended := make(chan error, 1)
+	var begin time.Time
+	hold := latchkey.Func(s.WithLock("#{param}", latchkey.RenewedLease(lease)), func(ctx context.Context, _ string) (int, error) {
+		close(inside)
+		<-ctx.Done()
+		cause = context.Cause(ctx)
+		after = time.Since(begin)
+		return 42, nil
+	})
+	begin = time.Now()
+	go func() {
+		n, err := hold(context.Background(), key)
+		if n != 42 {
+			t.Errorf("the function's result has become %d", n)
+		}
+		ended <- err
+	}()
+	hear(t, "the function runs", inside)
+	meanwhile()
+	if err := hear(t, "the function has heard of the loss", ended); !errors.Is(err, latchkey.ErrLeaseLost) {
+		t.Errorf("the lease was lost and the call returned %v", err)
+	}
+	return after, cause
+}
+
+func TestLeaseThatTheServerForgotIsLostAtTheNextRenewal(t *testing.T) {
+	t.Parallel()
+	const key, lease = "forgotten", 6 * time.Second
+	srv := testenv.Redis(t)
+	s, other := connect(t, srv.Addr()), connect(t, srv.Addr())
+	after, cause := heldOver(t, s, key, lease, func() {
+		srv.Restart(t, testenv.LoseData)
+		// The dangerous moment: only fencing can tell the two apart now.
+		release(t, other.take(t, key, latchkey.Wait(0)))
+	})
+	t.Logf("after %v: %v", after, cause)
+	if !errors.Is(cause, latchkey.ErrLeaseLost) {
+		t.Errorf("the context ended because of %v", cause)
+	}
+	if after > lease*9/10 {
+		t.Errorf("the loss was noticed only after %v, when the lease of %v had ended anyhow", after, lease)
+	}
+	nothingLeft(t, srv)
+}
+
+func TestForgottenLeaseIsLostAtOnceIfTheSubscriptionBreaks(t *testing.T) {
+	t.Parallel()
+	const key, lease = "forgotten at once", time.Minute // whose next renewal is 20 s away
+	srv := testenv.Redis(t)
+	s, other := connect(t, srv.Addr()), connect(t, srv.Addr())
+	// Whoever has waited once is subscribed.
+	first := other.take(t, "before")
+	waited := make(chan error, 1)
+	go func() {
+		l, err := s.Acquire(context.Background(), "before", latchkey.Wait(patience))
+		if err == nil {
+			err = l.Release(context.Background())
+		}
+		waited <- err
+	}()
+	s.events.await(t, latchkey.EventWaiting, 1)
+	release(t, first)
+	if err := hear(t, "the waiter was in", waited); err != nil {
+		t.Fatal(err)
+	}
+	after, cause := heldOver(t, s, key, lease, func() { srv.Restart(t, testenv.LoseData) })
+	t.Logf("after %v: %v", after, cause)
+	if !errors.Is(cause, latchkey.ErrLeaseLost) || after > lease/4 {
+		t.Errorf("the loss was noticed after %v: %v", after, cause)
+	}
+}
+
+func TestLeaseThatTheServerKeptSurvivesItsRestart(t *testing.T) {
+	t.Parallel()
+	const key, lease = "kept", 3 * time.Second
+	srv := testenv.Redis(t)
+	s := connect(t, srv.Addr())
+	held := s.take(t, key, latchkey.RenewedLease(lease))
+	srv.Restart(t, testenv.KeepData)
+	s.events.await(t, latchkey.EventRenewed, s.events.count(latchkey.EventRenewed)+1)
+	if err := held.Context().Err(); err != nil {
+		t.Errorf("the server kept the key and the holder hears %v", context.Cause(held.Context()))
+	}
+	release(t, held)
+	nothingLeft(t, srv)
+}
+
+func TestLeaseThatCannotBeRenewedIsLostBeforeItEndsOnTheServer(t *testing.T) {
+	t.Parallel()
+	const key, lease = "cut off", 1500 * time.Millisecond
+	srv := testenv.Redis(t)
+	s := connect(t, srv.Addr())
+	var paused time.Time
+	after, cause := heldOver(t, s, key, lease, func() {
+		srv.Pause(t)
+		paused = time.Now()
+	})
+	t.Logf("after %v, %v after the server stood still: %v", after, time.Since(paused), cause)
+	if !errors.Is(cause, latchkey.ErrLeaseLost) {
+		t.Errorf("the context ended because of %v", cause)
+	}
+	if after < lease/2 {
+		t.Errorf("the lease was given up after %v of %v", after, lease)
+	}
+	if since := time.Since(paused); since > lease+time.Second {
+		t.Errorf("the loss was noticed %v after the last renewal can have been answered; the lease is %v", since, lease)
+	}
+	if s.events.count(latchkey.EventRenewFailed) == 0 {
+		t.Error("no renewal failed: nothing is shown")
+	}
+	srv.Resume(t)
+}
+
+// A holder that has never waited listens all the same, once it has held on for long enough to renew.
+func TestForgottenLeaseOfAHolderThatNeverWaitedIsLostAtOnce(t *testing.T) {
+	t.Parallel()
+	const key, lease = "forgotten by a holder", 9 * time.Second
+	srv := testenv.Redis(t)
+	s := connect(t, srv.Addr())
+	after, cause := heldOver(t, s, key, lease, func() {
+		s.events.await(t, latchkey.EventRenewed, 1)
+		eventually(t, "the holder is subscribed", func() bool {
+			return len(srv.Do(t, "PUBSUB", "CHANNELS").([]any)) == 1
+		})
+		srv.Restart(t, testenv.LoseData)
+	})
+	if soon := lease/3 + lease/6; !errors.Is(cause, latchkey.ErrLeaseLost) || after > soon {
+		t.Errorf("the lease was first renewed after %v and the loss was noticed after %v: %v", lease/3, after, cause)
+	}
+}

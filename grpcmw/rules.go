@@ -206,6 +206,10 @@ func (s *RuleSet) decide(method, service string, m protoreflect.MethodDescriptor
 		return &entry{err: errors.New(notRegistered)}
 	}
 	bound, err := bind(d, method, m)
+	if err == nil && bound.Transactional() && (m.IsStreamingClient() || m.IsStreamingServer()) {
+		err = errors.New("a stream can't run in one transaction, as its lock comes with its first message; " +
+			"leave Transactional out and begin transactions in the method")
+	}
 	return &entry{bound: bound, err: err}
 }
 

@@ -21,6 +21,7 @@ const Domain = "latchkey"
 // outcome is how a call ended.
 type outcome struct {
 	ran bool
+	tx  bool  // in a transaction: what was lost was rolled back
 	own error // what the handler returned
 	err error // what became of it under the lock
 }
@@ -32,15 +33,32 @@ func (s *RuleSet) finish(ctx context.Context, method string, o outcome) error {
 		return nil
 	case !o.ran:
 		return s.tell(ctx, method, s.refused(ctx, o.err), o.err)
-	case !errors.Is(o.err, latchkey.ErrLeaseLost):
-		return o.err
 	}
-	st := withInfo(codes.Unknown, "the lock was lost before the work was done", "LEASE_LOST")
+	st := o.undone()
+	if st == nil {
+		return o.own
+	}
 	answer := s.tell(ctx, method, st, o.err)
 	if own, ok := status.FromError(o.own); o.own != nil && ok && own.Code() != codes.Canceled && own.Code() != codes.DeadlineExceeded {
 		return o.own // an answer that the handler chose
 	}
 	return answer
+}
+
+// undone is the status of a call that ran but does not count, or may not; nil if it ended by itself.
+func (o *outcome) undone() *status.Status {
+	lost := errors.Is(o.err, latchkey.ErrLeaseLost)
+	switch {
+	case errors.Is(o.err, latchkey.ErrOutcomeUnknown):
+		return withInfo(codes.Unknown, "nobody can tell whether the work was done", "OUTCOME_UNKNOWN")
+	case o.tx && (lost || errors.Is(o.err, latchkey.ErrFenced)):
+		return withInfo(codes.Aborted, "the lock was lost and the work undone", "LEASE_LOST")
+	case lost:
+		return withInfo(codes.Unknown, "the lock was lost before the work was done", "LEASE_LOST")
+	case o.own == nil: // COMMIT was refused
+		return withInfo(codes.Internal, "the work was undone", "ROLLED_BACK")
+	}
+	return nil
 }
 
 // tell has OnError hear of a status, and returns it as an error.

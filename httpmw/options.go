@@ -15,6 +15,7 @@ type Option func(*config)
 
 type config struct {
 	maxBody    int64
+	maxAnswer  int
 	body       reflect.Type // nil: any JSON
 	filters    []func(*http.Request) bool
 	pathValue  func(*http.Request, string) string

@@ -16,6 +16,8 @@ require (
 	github.com/latchkey-go/latchkey v0.0.0-00010101000000-000000000000
 	github.com/lib/pq v1.10.9
 	github.com/redis/go-redis/v9 v9.23.0
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20261110000943-09e21b237f2c
+	google.golang.org/grpc v1.85.0
 	modernc.org/sqlite v1.62.0
 )
 

@@ -1,6 +1,6 @@
 //go:build unix
 
-package itest
+package transactions
 
 import (
 	"context"

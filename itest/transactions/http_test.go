@@ -1,6 +1,6 @@
 //go:build unix
 
-package itest
+package transactions
 
 import (
 	"context"
@@ -184,5 +184,15 @@ func TestAnOutcomeThatNobodyKnows(t *testing.T) {
 	body, _ := io.ReadAll(resp.Body)
 	if resp.StatusCode != http.StatusInternalServerError || !strings.Contains(string(body), "OUTCOME_UNKNOWN") || resp.Header.Get("Retry-After") != "" {
 		t.Errorf("%s %q, Retry-After %q", resp.Status, body, resp.Header.Get("Retry-After"))
+	}
+}
+
+// eventually waits for what must become true.
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not within 30 s: ", what)
+		}
 	}
 }

@@ -83,7 +83,7 @@ func (s *RuleSet) refused(ctx context.Context, err error) *status.Status {
 	switch {
 	case errors.As(err, &busy): // before the context: a wait that the caller's deadline ended was for a busy lock
 		return withInfo(s.busyCode, "somebody else is at work on this", "LOCK_BUSY",
-			&errdetails.RetryInfo{RetryDelay: durationpb.New(max(busy.RetryAfter, time.Millisecond))})
+			&errdetails.RetryInfo{RetryDelay: durationpb.New(retryDelay(busy.RetryAfter))})
 	case errors.As(err, &key):
 		return withInfo(codes.InvalidArgument, "the request does not say what to lock", "LOCK_KEY_MISSING", badRequest(key))
 	case ctx.Err() != nil:
@@ -92,6 +92,14 @@ func (s *RuleSet) refused(ctx context.Context, err error) *status.Status {
 		return withInfo(codes.Unavailable, "locks are not available", "LOCK_STORE_UNAVAILABLE")
 	}
 	return withInfo(codes.Internal, "something went wrong", "INTERNAL")
+}
+
+// retryDelay is when a busy lock is worth another try; what is not known is a second.
+func retryDelay(d time.Duration) time.Duration {
+	if d <= 0 {
+		return time.Second
+	}
+	return d
 }
 
 // badRequest says which field of the request was missing. Parts of the template that are about anything else, such as

@@ -25,7 +25,7 @@ func Method(fullMethod, template string, opts ...latchkey.DecoratorOption) Optio
 	return func(s *RuleSet) {
 		fullMethod := "/" + strings.TrimPrefix(fullMethod, "/")
 		if s.methods[fullMethod] != nil {
-			s.fail("Method(%q): there are two rules for it", fullMethod)
+			s.failf("Method(%q): there are two rules for it", fullMethod)
 		}
 		s.methods[fullMethod] = s.locks.WithLock(template, opts...)
 	}
@@ -37,7 +37,7 @@ func Service(name, template string, opts ...latchkey.DecoratorOption) Option {
 	return func(s *RuleSet) {
 		name := strings.Trim(name, "/")
 		if s.services[name] != nil {
-			s.fail("Service(%q): there are two rules for it", name)
+			s.failf("Service(%q): there are two rules for it", name)
 		}
 		s.services[name] = s.locks.WithLock(template, opts...)
 	}
@@ -48,7 +48,7 @@ func Service(name, template string, opts ...latchkey.DecoratorOption) Option {
 func Default(template string, opts ...latchkey.DecoratorOption) Option {
 	return func(s *RuleSet) {
 		if s.fallback != nil {
-			s.fail("Default: there are two of them")
+			s.failf("Default: there are two of them")
 		}
 		s.fallback = s.locks.WithLock(template, opts...)
 	}
@@ -73,7 +73,7 @@ func Files(files *protoregistry.Files) Option {
 func BusyCode(code codes.Code) Option {
 	return func(s *RuleSet) {
 		if code == codes.OK {
-			s.fail("BusyCode(OK): a call that did not run can't be OK")
+			s.failf("BusyCode(OK): a call that did not run can't be OK")
 		}
 		s.busyCode = code
 	}
@@ -108,7 +108,7 @@ type entry struct {
 	err   error           // or can't be locked, and does not run
 }
 
-func (s *RuleSet) fail(format string, args ...any) {
+func (s *RuleSet) failf(format string, args ...any) {
 	s.errs = append(s.errs, fmt.Errorf("grpcmw: "+format, args...))
 }
 
@@ -125,7 +125,7 @@ func Rules(locks *latchkey.Locks, opts ...Option) (*RuleSet, error) {
 	}
 	for i, o := range opts {
 		if o == nil {
-			s.fail("option %d is nil; leave it out", i+1)
+			s.failf("option %d is nil; leave it out", i+1)
 			continue
 		}
 		o(s)
@@ -145,7 +145,7 @@ func (s *RuleSet) compile() {
 	for name := range s.services {
 		service, ok := s.find(name).(protoreflect.ServiceDescriptor)
 		if !ok {
-			s.fail("Service(%q): %s", name, notRegistered)
+			s.failf("Service(%q): %s", name, notRegistered)
 			continue
 		}
 		for i := range service.Methods().Len() {
@@ -161,7 +161,7 @@ const notRegistered = "nothing of that name is registered; import its generated 
 
 func (s *RuleSet) add(method string) {
 	if e := s.lookUp(method); e.err != nil {
-		s.fail("%s: %w", method, e.err)
+		s.failf("%s: %w", method, e.err)
 	}
 }
 

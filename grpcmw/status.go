@@ -39,10 +39,11 @@ func (s *RuleSet) finish(ctx context.Context, method string, o outcome) error {
 		return o.own
 	}
 	answer := s.tell(ctx, method, st, o.err)
-	if own, ok := status.FromError(o.own); o.own != nil && ok && own.Code() != codes.Canceled && own.Code() != codes.DeadlineExceeded {
-		return o.own // an answer that the handler chose
+	own, ok := status.FromError(o.own)
+	if o.own == nil || !ok || own.Code() == codes.Canceled || own.Code() == codes.DeadlineExceeded {
+		return answer
 	}
-	return answer
+	return o.own // an answer that the handler chose
 }
 
 // undone is the status of a call that ran but does not count, or may not; nil if it ended by itself.
@@ -111,9 +112,8 @@ func badRequest(err *latchkey.KeyError) *errdetails.BadRequest {
 		if !ok || rest == "" || !strings.ContainsRune(" .[", rune(rest[0])) {
 			continue
 		}
-		v.Description = err.Reason
-		v.Field, _, _ = strings.Cut(err.Reason, " ")
-		v.Field = strings.TrimPrefix(v.Field, "req.")
+		field, _, _ := strings.Cut(err.Reason, " ")
+		v.Description, v.Field = err.Reason, strings.TrimPrefix(field, "req.")
 	}
 	return &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{v}}
 }

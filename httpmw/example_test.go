@@ -76,7 +76,7 @@ func ExampleOnError() {
 		fmt.Println(err)
 		return
 	}
-	defer lease.Release(context.Background()) //nolint:errcheck // the example ends here
+	defer lease.Release(context.Background())
 
 	pay := httpmw.HandlerFunc(locks.WithLock("order:#{path.id}"), func(http.ResponseWriter, *http.Request) {},
 		httpmw.BusyStatus(http.StatusLocked),
@@ -121,8 +121,8 @@ func ExampleNew_detach() {
 		}
 		go func() {
 			defer close(done)
-			defer lease.Release(context.Background()) //nolint:errcheck // nobody is left to be told
-			defer conn.Close()                        //nolint:errcheck // likewise
+			defer lease.Release(context.Background())
+			defer conn.Close()
 			fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: room\r\nConnection: Upgrade\r\n\r\n")
 			fmt.Fprintf(conn, "in the room: %v\n", locks.Held(lease.Context(), "room:7"))
 		}()
@@ -137,7 +137,7 @@ func ExampleNew_detach() {
 		fmt.Println(err)
 		return
 	}
-	defer conn.Close() //nolint:errcheck // the example ends here
+	defer conn.Close()
 	fmt.Fprintf(conn, "GET /rooms/7 HTTP/1.1\r\nHost: x\r\nUpgrade: room\r\nConnection: Upgrade\r\n\r\n")
 	answer, _ := io.ReadAll(conn)
 	_, said, _ := strings.Cut(string(answer), "\r\n\r\n")
@@ -174,7 +174,7 @@ func ExampleTransport() {
 		if err != nil {
 			return "", err
 		}
-		defer resp.Body.Close() //nolint:errcheck // it is read
+		defer resp.Body.Close()
 		text, err := io.ReadAll(resp.Body)
 		return string(text), err
 	})

@@ -23,7 +23,7 @@ var (
 func MaxAnswer(bytes int) Option {
 	return func(c *config) {
 		if bytes < 1 {
-			c.fail("MaxAnswer(%d): at least a byte must be allowed", bytes)
+			c.failf("MaxAnswer(%d): at least a byte must be allowed", bytes)
 			return
 		}
 		c.maxAnswer = bytes

@@ -39,7 +39,10 @@ func (p Problem) Write(w http.ResponseWriter) {
 	case p.Status == 0:
 		panic(http.ErrAbortHandler)
 	}
-	body, _ := json.Marshal(p) // two strings, a number: can't fail
+	body, err := json.Marshal(p)
+	if err != nil { // strings and a number can't fail
+		panic(http.ErrAbortHandler)
+	}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Content-Length", strconv.Itoa(len(body)+1))

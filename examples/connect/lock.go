@@ -45,7 +45,7 @@ func connectError(err error) error {
 	if !ok {
 		return err
 	}
-	out := connect.NewError(connect.Code(st.Code()), statusText(st.Message()))
+	out := connect.NewError(connect.Code(st.Code()), statusError(st.Message()))
 	for _, d := range st.Details() {
 		if msg, ok := d.(proto.Message); ok {
 			if detail, err := connect.NewErrorDetail(msg); err == nil {
@@ -56,6 +56,6 @@ func connectError(err error) error {
 	return out
 }
 
-type statusText string
+type statusError string
 
-func (s statusText) Error() string { return string(s) }
+func (s statusError) Error() string { return string(s) }

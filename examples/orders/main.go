@@ -70,7 +70,7 @@ func keepUp(ctx context.Context, httpAddr, grpcAddr string, stdout io.Writer) er
 	if err := s.Shop.Fill(ctx, 8, 100); err != nil {
 		return errors.Join(err, s.Close())
 	}
-	fmt.Fprintf(stdout, `Orders 1 to 8 are to be paid. While the first line thinks, the others for order 1 wait, five seconds at most:
+	fmt.Fprintf(stdout, `Orders 1 to 8 are to be paid. While the first line thinks the next two wait, five seconds at most:
 
   curl -i -X POST http://%[1]s/orders/1/pay -d '{"amount": 3, "think": "10s"}'
   curl -i -X POST http://%[1]s/orders/1/pay -d '{"amount": 3}'

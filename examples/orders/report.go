@@ -34,7 +34,8 @@ func measure(ctx context.Context, load Load, stdout io.Writer) error {
 
 func printTable(stdout io.Writer, results []Result) {
 	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "round\tpaid by HTTP\tby gRPC\trefused\tbusy\tfailed\tto be paid\treceived\ttoo much\tforgotten\tcalls/s\tp50\tp99\t")
+	fmt.Fprintln(w, "round\tpaid by HTTP\tby gRPC\trefused\tbusy\tfailed\tto be paid\treceived\ttoo much\tforgotten\t"+
+		"calls/s\tp50\tp99\t")
 	for _, r := range results {
 		calls := int64(0)
 		for a := range r.HTTP {

@@ -53,7 +53,8 @@ func New(store Store, opts ...LocksOption) *Locks {
 		panic("latchkey: New: the store is nil; pass memstore.New() or redisstore.New(client)")
 	}
 	if !reflect.TypeOf(store).Comparable() {
-		panic(fmt.Sprintf("latchkey: New: store type %T is not comparable; use a pointer, so that two Locks can tell whether they share a store", store))
+		panic(fmt.Sprintf("latchkey: New: store type %T is not comparable; "+
+			"use a pointer, so that two Locks can tell whether they share a store", store))
 	}
 	c := locksConfig{
 		namespace: defaultNamespace,

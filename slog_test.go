@@ -43,7 +43,7 @@ func TestLogSaysWhatNeedsAttention(t *testing.T) {
 		var out bytes.Buffer
 		store := newFaultStore()
 		locks := latchkey.New(store, latchkey.Observe(latchkey.LogTo(plainLog(&out, slog.LevelInfo))))
-		lease := acquire(t, locks, t.Context(), "k", latchkey.RenewedLease(3*time.Second))
+		lease := acquire(t.Context(), t, locks, "k", latchkey.RenewedLease(3*time.Second))
 		if _, err := locks.Acquire(t.Context(), "k"); !errors.Is(err, latchkey.ErrBusy) {
 			t.Fatal(err)
 		}

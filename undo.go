@@ -95,7 +95,7 @@ func (u *undoer) due() []*undoing {
 	next := time.Duration(-1)
 	for _, d := range u.todo {
 		wait := -now.Sub(d.next)
-		if wait <= 0 {
+		if wait <= 0 && len(due) < maxTogether {
 			due = append(due, d)
 			continue
 		}

@@ -10,7 +10,7 @@ import (
 // None is the result of an Action, for [OnBusy] on functions that have no result.
 type None = struct{}
 
-// Args0, Args2 and Args3 are the arguments of functions that have none, two or three, for [OnBusy].
+// The arguments of functions that have none, two or three, for [OnBusy].
 type (
 	Args0           = struct{}
 	Args2[A, B any] struct {
@@ -25,7 +25,7 @@ type (
 )
 
 // FuncOption is an option of [Func] and its kin, typed like the function: arguments A, result R.
-type FuncOption[A, R any] interface{ applyFunc(*funcConfig[A, R]) }
+type FuncOption[A, R any] interface{ applyFunc(c *funcConfig[A, R]) }
 
 type funcConfig[A, R any] struct {
 	busy func(context.Context, A, *BusyError) (R, error)

@@ -103,7 +103,8 @@ func TestFunctionThatOverstaysMaxHoldIsToldAndKeepsItsResult(t *testing.T) {
 	const lease, bound, key = 300 * time.Millisecond, 500 * time.Millisecond, "overstayed"
 	srv := testenv.Redis(t)
 	s := connect(t, srv.Addr())
-	hold := latchkey.Func0(s.WithLock(key, latchkey.RenewedLease(lease), latchkey.MaxHold(bound)), func(ctx context.Context) (string, error) {
+	lock := s.WithLock(key, latchkey.RenewedLease(lease), latchkey.MaxHold(bound))
+	hold := latchkey.Func0(lock, func(ctx context.Context) (string, error) {
 		<-ctx.Done()
 		return "result", errors.New("its own")
 	})

@@ -51,7 +51,8 @@ func TestKeyIsGoneHoweverTheFunctionEnds(t *testing.T) {
 	}{
 		{"by returning", func(context.Context) (*thing, error) { return one, nil }, outcome{returned: true, result: one}},
 		{"with a nil result", func(context.Context) (*thing, error) { return nil, nil }, outcome{returned: true}},
-		{"with an error", func(context.Context) (*thing, error) { return one, failure }, outcome{returned: true, result: one, err: failure}},
+		{"with an error", func(context.Context) (*thing, error) { return one, failure },
+			outcome{returned: true, result: one, err: failure}},
 		{"busy, by its own account", func(context.Context) (*thing, error) { return nil, latchkey.ErrBusy },
 			outcome{returned: true, err: latchkey.ErrBusy}},
 		{"by a panic", func(context.Context) (*thing, error) { panic("its own") }, outcome{panicked: "its own"}},
@@ -138,7 +139,7 @@ func TestFunctionRunsUnlockedOnlyWhenItsConditionSaysSo(t *testing.T) {
 	t.Parallel()
 	srv := testenv.Redis(t)
 	s := connect(t, srv.Addr())
-	call := latchkey.Func(s.WithLock("order", latchkey.When("param > 0")), func(ctx context.Context, qty int) (string, error) {
+	call := latchkey.Func(s.WithLock("order", latchkey.When("param > 0")), func(ctx context.Context, _ int) (string, error) {
 		_, carried := latchkey.LeaseFrom(ctx)
 		if carried != s.Held(ctx, "order") {
 			t.Errorf("carries a lease: %t, held: %t", carried, s.Held(ctx, "order"))

@@ -14,7 +14,9 @@ import (
 )
 
 // listed wraps a function that tells which keys the server has while it runs.
-func listed(t *testing.T, srv *testenv.Server, s *service, opts ...latchkey.DecoratorOption) func(context.Context, []string) ([]string, error) {
+func listed(
+	t *testing.T, srv *testenv.Server, s *service, opts ...latchkey.DecoratorOption,
+) func(context.Context, []string) ([]string, error) {
 	t.Helper()
 	return latchkey.Func(s.WithLock("item:#{param}", opts...), func(context.Context, []string) ([]string, error) {
 		return srv.Keys(t), nil

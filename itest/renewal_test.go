@@ -87,7 +87,7 @@ func keep(t *testing.T, n, services int, lease time.Duration) (r renewed) {
 			r.lost++
 		}
 	}
-	t.Logf("%d leases in %d services through %.1f thirds of a lease: %d renewals in %d trips, %d new connections, %d more goroutines",
+	t.Logf("%d leases in %d services, %.1f thirds of a lease: %d renewals in %d trips, %d new connections, %d more goroutines",
 		n, services, r.thirds, r.renewals, r.trips, r.connections, r.goroutines)
 	return r
 }

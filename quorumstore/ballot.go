@@ -33,17 +33,72 @@ type vote struct {
 type ballot struct {
 	op       latchkey.Op // a copy: the caller owns the original again when Do returns
 	deadline time.Time
-	asked    []bool // which masters; the others are out of service
 	claim    *claim // of the owner, nil if this store has none
 	attempt  *attempt
 	prev     *claim // of op.Prev, if this store has it
 	place    string // in the queues, "" for none
 
-	mu     sync.Mutex
-	votes  []vote
-	quorum int
-	heard  int           // masters that answered
-	enough chan struct{} // closed when they are a majority
+	mu      sync.Mutex
+	votes   []vote
+	quorum  int
+	heard   int           // masters that answered
+	enough  chan struct{} // closed when they are a majority
+	hopeful []bool        // masters that may still answer in time; those out of service are not
+	hopes   int           // how many
+	short   chan struct{} // closed when the hopeful and those that answered are no majority any more
+}
+
+// newBallot prepares a question to all masters.
+func (s *Store) newBallot(op *latchkey.Op, deadline time.Time) *ballot {
+	n := len(s.masters)
+	b := &ballot{
+		op: *op, deadline: deadline, quorum: s.quorum, votes: make([]vote, n), hopeful: make([]bool, n),
+		enough: make(chan struct{}), short: make(chan struct{}),
+	}
+	for i, m := range s.masters {
+		if m.serving() {
+			b.hopeful[i] = true
+			b.hopes++
+		}
+	}
+	if b.hopes < b.quorum {
+		close(b.short)
+	}
+	return b
+}
+
+// admit reports whether a master is to be asked: at once if it is in service, and else only if those that are turn out to
+// be too few.
+func (b *ballot) admit(m *master) bool {
+	b.mu.Lock()
+	serving := b.hopeful[m.index]
+	b.mu.Unlock()
+	if serving {
+		return true
+	}
+	select {
+	case <-b.short:
+		return true
+	case <-b.enough:
+		return false
+	}
+}
+
+// late notes that a master has not answered in time.
+func (b *ballot) late(m *master) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lateLocked(m)
+}
+
+func (b *ballot) lateLocked(m *master) {
+	if !b.hopeful[m.index] {
+		return
+	}
+	b.hopeful[m.index] = false
+	if b.hopes--; b.hopes == b.quorum-1 {
+		close(b.short)
+	}
 }
 
 func lockKeys(key string) []string { return []string{key, queueKey(key), barsKey(key)} }
@@ -68,6 +123,8 @@ func (b *ballot) cast(m *master, v vote) (bool, error) {
 		if b.heard++; b.heard == b.quorum {
 			close(b.enough)
 		}
+	} else {
+		b.lateLocked(m)
 	}
 	return v.kind == voteYes, v.err
 }
@@ -80,7 +137,7 @@ func (b *ballot) acquire(m *master) (bool, error) {
 	if prev != "" && b.prev != nil {
 		before = b.prev.await(m.index)
 	}
-	if !b.asked[m.index] {
+	if !b.admit(m) {
 		b.takeBackPrev(m, before)
 		return b.cast(m, failedVote(errSkipped))
 	}
@@ -90,7 +147,7 @@ func (b *ballot) acquire(m *master) (bool, error) {
 	}
 	done := b.attempt.ask(m.index)
 	keys := append(lockKeys(b.op.Key), counterKey(b.op.Key))
-	reply, err := m.eval(b.deadline, b.enough, acquireScript, keys, b.op.Owner, b.attempt.value, millis(b.op.Lease), prev, b.place,
+	reply, err := m.eval(b, acquireScript, keys, b.op.Owner, b.attempt.value, millis(b.op.Lease), prev, b.place,
 		latchkey.OwnerPrefix, millis(headStart), tokens)
 	switch {
 	case err == nil && text(reply, 0) == "1":
@@ -134,7 +191,7 @@ func (b *ballot) rollback(m *master) (bool, error) {
 	back := undoing{key: b.op.Key, owner: b.op.Owner, value: a.value, bar: a.lease}
 	switch a.await(m.index) {
 	case voteYes:
-		reply, err := m.eval(time.Now().Add(m.patience), nil, releaseScript, lockKeys(back.key), releaseArgs(back.owner, back.value, false, "", 0)...)
+		reply, err := m.eval(nil, releaseScript, lockKeys(back.key), releaseArgs(back.owner, back.value, false, "", 0)...)
 		if err != nil {
 			m.takeBack(back)
 			return false, err
@@ -163,13 +220,13 @@ func (b *ballot) release(m *master) (bool, error) {
 	back := undoing{key: b.op.Key, owner: b.op.Owner, value: value, hint: true, bar: bar}
 	// What is not known to be there need not be fetched from a master that is down.
 	owed := bar > 0 || b.claim != nil && stand == voteYes
-	if !b.asked[m.index] {
+	if !b.admit(m) {
 		if owed {
 			m.takeBack(back)
 		}
 		return b.cast(m, failedVote(errSkipped))
 	}
-	reply, err := m.eval(b.deadline, b.enough, releaseScript, lockKeys(b.op.Key), releaseArgs(b.op.Owner, value, true, b.place, bar)...)
+	reply, err := m.eval(b, releaseScript, lockKeys(b.op.Key), releaseArgs(b.op.Owner, value, true, b.place, bar)...)
 	if err != nil {
 		if owed {
 			m.takeBack(back)
@@ -181,10 +238,10 @@ func (b *ballot) release(m *master) (bool, error) {
 
 // renew gives a master's vote a new lease if it is still the owner's.
 func (b *ballot) renew(m *master) (bool, error) {
-	if !b.asked[m.index] {
+	if !b.admit(m) {
 		return b.cast(m, failedVote(errSkipped))
 	}
-	reply, err := m.eval(b.deadline, b.enough, renewScript, []string{b.op.Key}, b.op.Owner, millis(b.op.Lease))
+	reply, err := m.eval(b, renewScript, []string{b.op.Key}, b.op.Owner, millis(b.op.Lease))
 	if err != nil {
 		return b.cast(m, failedVote(err))
 	}

@@ -72,33 +72,6 @@ func (s *Store) do(op *latchkey.Op, deadline time.Time) {
 	}
 }
 
-// ballot prepares a question to all masters in service; to all there are if those are too few.
-func (s *Store) ballot(op *latchkey.Op, deadline time.Time) *ballot {
-	b := s.bareBallot(*op, deadline)
-	serving := 0
-	for i, m := range s.masters {
-		if m.serving() {
-			b.asked[i] = true
-			serving++
-		}
-	}
-	if serving < s.quorum {
-		for i := range b.asked {
-			b.asked[i] = true
-		}
-	}
-	return b
-}
-
-// bareBallot is a ballot of which nobody is asked yet.
-func (s *Store) bareBallot(op latchkey.Op, deadline time.Time) *ballot {
-	n := len(s.masters)
-	return &ballot{
-		op: op, deadline: deadline, quorum: s.quorum,
-		asked: make([]bool, n), votes: make([]vote, n), enough: make(chan struct{}),
-	}
-}
-
 // context is the context by which a ballot reaches the masters through redsync.
 func (b *ballot) context() context.Context {
 	return context.WithValue(context.Background(), ballotKey{}, b)
@@ -130,7 +103,7 @@ func (s *Store) acquire(op *latchkey.Op, deadline time.Time) {
 			op.Err = errLetGo
 			return
 		}
-		b := s.ballot(&asked, deadline)
+		b := s.newBallot(&asked, deadline)
 		b.claim, b.attempt, b.prev, b.place = c, a, prev, place
 		if s.mutex(op, a.value).TryLockContext(b.context()) == nil {
 			s.acquired(op, deadline, b)
@@ -199,7 +172,7 @@ func (s *Store) backOff(op *latchkey.Op, deadline time.Time, try int, ahead bool
 
 func (s *Store) renew(op *latchkey.Op, deadline time.Time) {
 	sent := time.Now()
-	b := s.ballot(op, deadline)
+	b := s.newBallot(op, deadline)
 	if ok, _ := s.mutex(op, op.Owner).ExtendContext(b.context()); ok {
 		op.OK = true
 		if c := s.claims.find(op.Key, op.Owner); c != nil {
@@ -227,14 +200,14 @@ func (s *Store) repair(b *ballot, c *claim) {
 		if v.kind != voteNo {
 			continue
 		}
-		again := s.bareBallot(b.op, time.Now().Add(s.patience))
-		again.asked, again.claim, again.attempt = b.asked, c, a
+		again := s.newBallot(&b.op, time.Now().Add(s.patience))
+		again.claim, again.attempt = c, a
 		go func() { _, _ = again.acquire(s.masters[i]) }()
 	}
 }
 
 func (s *Store) release(op *latchkey.Op, deadline time.Time) {
-	b := s.ballot(op, deadline)
+	b := s.newBallot(op, deadline)
 	b.claim = s.claims.take(op.Key, op.Owner)
 	if op.Leave {
 		b.place = s.placeOf(op.Owner)

@@ -28,6 +28,7 @@ type subscriptions struct {
 	done    sync.WaitGroup
 	missing atomic.Int32  // how many must be confirmed until they are a majority
 	ready   chan struct{} // closed when they are
+	late    atomic.Bool   // they have been waited for once, in vain
 }
 
 // Listen implements [latchkey.Store]. The first listener opens a subscription to each master, the last one to stop closes
@@ -138,10 +139,8 @@ func (s *Store) place(op *latchkey.Op) string {
 	if subs == nil {
 		return ""
 	}
-	select {
-	case <-subs.ready:
+	if subs.late.Load() {
 		return s.placeOf(op.Owner)
-	default:
 	}
 	patience := time.NewTimer(s.patience)
 	defer patience.Stop()
@@ -149,6 +148,7 @@ func (s *Store) place(op *latchkey.Op) string {
 	case <-subs.ready:
 	case <-subs.stop:
 	case <-patience.C:
+		subs.late.Store(true)
 	}
 	return s.placeOf(op.Owner)
 }

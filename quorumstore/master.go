@@ -66,9 +66,13 @@ func (c *call) command(ctx context.Context, verb, script string) command {
 }
 
 // eval runs a script on the master. It returns when the answer is there, or when the master has been silent for as long as
-// it may be; the script may then still run, later. The breaker hears how it went. While the other masters are too few
-// to decide without it, it gets more time, up to the deadline: enough is closed when they are not.
-func (m *master) eval(deadline time.Time, enough <-chan struct{}, sc *script, keys []string, args ...any) (any, error) {
+// it may be; the script may then still run, later. The breaker hears how it went. If it is for a ballot that the other
+// masters are too few to decide, the master gets more time, up to the ballot's deadline.
+func (m *master) eval(b *ballot, sc *script, keys []string, args ...any) (any, error) {
+	deadline := time.Now().Add(m.patience)
+	if b != nil {
+		deadline = b.deadline
+	}
 	c := newCall(deadline, sc, keys, args)
 	wait := min(m.patience, time.Until(deadline))
 	if wait <= 0 {
@@ -82,15 +86,18 @@ func (m *master) eval(deadline time.Time, enough <-chan struct{}, sc *script, ke
 		return m.heard(c)
 	case <-timer.C:
 	}
-	if wait < m.patience {
-		return nil, errSilent // asked too late to blame the master
+	if b == nil || wait == m.patience { // else it was asked too late to be blamed
+		m.failed()
 	}
-	m.failed()
+	if b == nil {
+		return nil, errSilent
+	}
+	b.late(m)
 	timer.Reset(time.Until(deadline))
 	select {
 	case <-c.done:
 		return c.reply, c.err
-	case <-enough:
+	case <-b.enough:
 	case <-timer.C:
 	}
 	return nil, errSilent

@@ -22,7 +22,7 @@ func (s *Store) mint(op *latchkey.Op, deadline time.Time, acquired *ballot) {
 	for {
 		b := acquired
 		if b == nil {
-			b = s.ballot(&question, deadline)
+			b = s.newBallot(&question, deadline)
 			s.poll(b, func(m *master) {
 				s.castToken(b, m, floorScript, lock, question.Owner)
 			})
@@ -40,7 +40,7 @@ func (s *Store) mint(op *latchkey.Op, deadline time.Time, acquired *ballot) {
 			floor = max(floor, parse(v.floor))
 		}
 		last := floor + op.Tokens
-		w := s.ballot(&question, deadline)
+		w := s.newBallot(&question, deadline)
 		overtaken := s.poll(w, func(m *master) {
 			s.castToken(w, m, raiseScript, lock, question.Owner, strconv.FormatInt(last, 10))
 		})
@@ -62,7 +62,7 @@ func (s *Store) mint(op *latchkey.Op, deadline time.Time, acquired *ballot) {
 
 // castToken asks one master a question about tokens.
 func (s *Store) castToken(b *ballot, m *master, sc *script, keys []string, args ...any) {
-	reply, err := m.eval(b.deadline, b.enough, sc, keys, args...)
+	reply, err := m.eval(b, sc, keys, args...)
 	v := vote{kind: voteNo}
 	switch {
 	case err != nil:
@@ -79,14 +79,13 @@ func (s *Store) castToken(b *ballot, m *master, sc *script, keys []string, args 
 // one of them is further than was thought.
 func (s *Store) poll(b *ballot, ask func(*master)) (further bool) {
 	heard := make(chan struct{}, len(s.masters))
-	for i, m := range s.masters {
-		if !b.asked[i] {
-			_, _ = b.cast(m, failedVote(errSkipped))
-			heard <- struct{}{}
-			continue
-		}
+	for _, m := range s.masters {
 		go func() {
-			ask(m)
+			if b.admit(m) {
+				ask(m)
+			} else {
+				_, _ = b.cast(m, failedVote(errSkipped))
+			}
 			heard <- struct{}{}
 		}()
 	}

@@ -38,7 +38,7 @@ var caughtBy = map[string]string{
 	forgetsExpiry:         "a lease ends, and not early",
 	endsEarly:             "a lease ends, and not early",
 	forgetsShortExpiry:    "a lease of a millisecond ends",
-	doubleGrant:           "of many at once one gets the lock",
+	doubleGrant:           "of many at once at most one gets the lock",
 	refusesOwner:          "acquire is idempotent for one owner",
 	keepsOldLease:         "asking again renews",
 	losesWakeup:           "a release hands the lock to the first in the queue and tells it",
@@ -62,6 +62,8 @@ var caughtBy = map[string]string{
 	barIgnored:            "a barred owner is refused",
 	barQueued:             "a barred owner has no place in the queue",
 	barNotTakenOver:       "the lock of a barred owner is taken over",
+	proofByAnyone:         "a proof is of the present owner",
+	proofOfThePast:        "a proof ends with the lease",
 	keepsPlaceWhenGranted: "who gets a free lock leaves its place",
 }
 

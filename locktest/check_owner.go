@@ -117,7 +117,9 @@ var ownerChecks = []check{
 		return nil
 	}},
 	{name: "keys are told apart", run: func(p *prober) error {
-		keys := []string{"order-1", "order-12", "Order-1", "order-1 ", "order-?", "order-*", "ördér-1", "order-1:q", "order-1\\", `order-"1"`}
+		keys := []string{
+			"order-1", "order-12", "Order-1", "order-1 ", "order-?", "order-*", "ördér-1", "order-1:q", "order-1\\", `order-"1"`,
+		}
 		for i, k := range keys {
 			p.want(true, p.acquire(p.a, p.key(k), p.owner(string(rune('A'+i))), long), "though others are held")
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -13,7 +14,10 @@ import (
 	"github.com/latchkey-go/latchkey/memstore"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	locktest.SetLimit(time.Second) // flaws show by waiting in vain; with stores in memory that will do
+	goleak.VerifyTestMain(m)
+}
 
 func TestMemstoreConforms(t *testing.T) {
 	locktest.Conformance(t, func(*testing.T) (a, b latchkey.Store) {

@@ -95,7 +95,7 @@ func TestABadMasterComesBack(t *testing.T) {
 		return len(store.OutOfService()) == 0
 	})
 	lease := take(t, locks, "k")
-	eventually(t, "it has a vote again", func() bool { return holders(t, c.servers[2:], "k", latchkey.OwnerPrefix) == 1 })
+	eventually(t, "it has a vote again", func() bool { return holders(t, c.servers[2:], latchkey.OwnerPrefix) == 1 })
 	release(t, lease)
 }
 

@@ -111,8 +111,6 @@ func (s *Store) acquire(op *latchkey.Op, deadline time.Time) {
 		}
 		asked.Prev, prev = "", nil // it has been let go
 		t := s.count(b)
-		if try > 0 {
-		}
 		switch {
 		case t.yes+t.no < t.quorum:
 			t.fail(op)

@@ -73,10 +73,14 @@ func (l *Locks) acquireAny(ctx context.Context, full string, many []string, r *r
 		return l.acquireMany(ctx, many, r)
 	}
 	near := carried(ctx)
-	if h := near.find(l.store, full, r.start); h != nil {
+	h, err := l.enterHeld(ctx, near, full, r)
+	if err != nil {
+		return nil, err
+	}
+	if h != nil {
 		le := &Lease{}
 		le.one[0] = h
-		le.init(l, ctx, near, r)
+		le.init(ctx, l, near, r)
 		l.observe(ctx, EventReentered, r.template, h.g.key(), 0, nil)
 		return le, nil
 	}
@@ -88,17 +92,17 @@ func (l *Locks) acquireAny(ctx context.Context, full string, many []string, r *r
 	le := &s.lease
 	le.one[0] = &s.hold
 	l.begin(ctx, &s.hold, g, r, now)
-	le.init(l, ctx, near, r)
+	le.init(ctx, l, near, r)
 	return le, nil
 }
 
 // init makes a lease of the holds it has in le.one or le.holds.
-func (le *Lease) init(l *Locks, ctx context.Context, near *leaseCtx, r *request) {
+func (le *Lease) init(ctx context.Context, l *Locks, near *leaseCtx, r *request) {
 	le.locks, le.template = l, r.template
 	if le.holds == nil {
 		le.holds = le.one[:]
 	}
-	le.ctx.parent, le.ctx.lease, le.ctx.outer = ctx, le, near
+	le.ctx = leaseCtx{parent: ctx, lease: le, outer: near}
 }
 
 // begin puts a hold on a grant.
@@ -116,7 +120,7 @@ func (l *Locks) begin(ctx context.Context, h *hold, g *grant, r *request, now wa
 	if g.lost.Load() {
 		h.lose(lostError{g.key(), "lost while it was handed over"})
 	}
-	if l.observer != nil {
+	if l.observer != nil && g.proof == "" {
 		kind := EventAcquired
 		if g.passes > 0 {
 			kind = EventHandedOver
@@ -146,14 +150,22 @@ func (l *Locks) acquireMany(ctx context.Context, keys []string, r *request) (*Le
 	le := &Lease{holds: make([]*hold, 0, len(keys))}
 	near := carried(ctx)
 	fresh := make([]string, 0, len(keys))
+	var grants []*grant
+	var err error
 	for _, key := range keys {
-		if h := near.find(l.store, key, r.start); h != nil {
+		var h *hold
+		if h, err = l.enterHeld(ctx, near, key, r); err != nil {
+			break
+		}
+		if h != nil {
 			le.holds = append(le.holds, h)
 		} else {
 			fresh = append(fresh, key)
 		}
 	}
-	grants, err := l.takeMany(ctx, fresh, r)
+	if err == nil {
+		grants, err = l.takeMany(ctx, fresh, r)
+	}
 	if err == nil {
 		for _, g := range grants {
 			h := &hold{}
@@ -163,7 +175,7 @@ func (l *Locks) acquireMany(ctx context.Context, keys []string, r *request) (*Le
 		slices.SortFunc(le.holds, func(a, b *hold) int { return strings.Compare(a.g.full, b.g.full) })
 	}
 	if len(le.holds) > 0 {
-		le.init(l, ctx, near, r)
+		le.init(ctx, l, near, r)
 	}
 	if err != nil {
 		if len(le.holds) > 0 {
@@ -258,7 +270,7 @@ func (l *Locks) takeAtOnce(ctx context.Context, keys []string, r *request) ([]*g
 		return nil, r.busy(op.Busy[min(len(l.prefix), len(op.Busy)):], watchdog.Now(), op.Remaining, nil)
 	}
 	for _, g := range grants {
-		l.own(g, r, sent)
+		l.own(g, sent)
 	}
 	return grants, nil
 }

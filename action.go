@@ -14,7 +14,7 @@ func TryAction[A any](
 	d *Decorator, fn func(context.Context, A) error, opts ...FuncOption[A, None],
 ) (func(context.Context, A) error, error) {
 	call := func(ctx context.Context, a A) (None, error) { return None{}, fn(ctx, a) }
-	f, err := wrap(d, fn, types[A](), point[A], call, opts)
+	f, err := wrap(d, fn, 1, call, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func TryAction0(
 	d *Decorator, fn func(context.Context) error, opts ...FuncOption[Args0, None],
 ) (func(context.Context) error, error) {
 	call := func(ctx context.Context, _ Args0) (None, error) { return None{}, fn(ctx) }
-	f, err := wrap(d, fn, nil, point0, call, opts)
+	f, err := wrap(d, fn, 0, call, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func TryAction2[A, B any](
 	d *Decorator, fn func(context.Context, A, B) error, opts ...FuncOption[Args2[A, B], None],
 ) (func(context.Context, A, B) error, error) {
 	call := func(ctx context.Context, a Args2[A, B]) (None, error) { return None{}, fn(ctx, a.First, a.Second) }
-	f, err := wrap(d, fn, types2[A, B](), point2[A, B], call, opts)
+	f, err := wrap(d, fn, 2, call, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func TryAction3[A, B, C any](
 	call := func(ctx context.Context, a Args3[A, B, C]) (None, error) {
 		return None{}, fn(ctx, a.First, a.Second, a.Third)
 	}
-	f, err := wrap(d, fn, types3[A, B, C](), point3[A, B, C], call, opts)
+	f, err := wrap(d, fn, 3, call, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -1,37 +1,46 @@
 package latchkey
 
-import "unsafe"
+import (
+	"context"
+	"reflect"
+	"unsafe"
+)
 
-// argPointers are the addresses of a call's arguments.
-type argPointers [3]unsafe.Pointer
+// maxArgs is how many arguments a wrapped function may have after its context.
+const maxArgs = 3
 
-// place finds the addresses of the arguments in a, with the help of p. If they can be read in place, neither a nor p
-// moves to the heap. Otherwise methods of the arguments may be called, which may keep them: those get copies.
-func place[A any](a *A, p *argPointers, pointers func(*A, *argPointers), inPlace bool) *argPointers {
-	if inPlace {
-		at := noescape(p)
-		pointers(noescape(a), at)
-		return at
+// argsOf returns the types of n arguments that travel in one value of type t, and where each of them is in it.
+func argsOf(t reflect.Type, n int) (types []reflect.Type, offsets []uintptr) {
+	if n == 1 {
+		return []reflect.Type{t}, []uintptr{0}
 	}
-	at, onHeap := new(argPointers), new(A)
-	*onHeap = *a
-	pointers(onHeap, at)
+	for i := range n {
+		types = append(types, t.Field(i).Type)
+		offsets = append(offsets, t.Field(i).Offset)
+	}
+	return types, offsets
+}
+
+// addresses returns where the arguments are in the value at base, which must be on the heap: methods of the arguments may
+// be called when the key is made, and may keep what they get.
+func addresses(base unsafe.Pointer, offsets []uintptr) []unsafe.Pointer {
+	at := make([]unsafe.Pointer, len(offsets))
+	for i, offset := range offsets {
+		at[i] = unsafe.Add(base, offset)
+	}
 	return at
 }
 
-// noescape hides a pointer from escape analysis. A key that is rendered in place only reads through the pointers it is
-// given and keeps none of them, which the compiler can't see through the function values of a compiled template;
-// without this every call would copy its argument to the heap.
-func noescape[T any](p *T) *T {
-	address := uintptr(unsafe.Pointer(p))
-	return *(**T)(unsafe.Pointer(&address))
-}
-
-func point0(*Args0, *argPointers)       {}
-func point[A any](a *A, p *argPointers) { p[0] = unsafe.Pointer(a) }
-func point2[A, B any](a *Args2[A, B], p *argPointers) {
-	p[0], p[1] = unsafe.Pointer(&a.First), unsafe.Pointer(&a.Second)
-}
-func point3[A, B, C any](a *Args3[A, B, C], p *argPointers) {
-	p[0], p[1], p[2] = unsafe.Pointer(&a.First), unsafe.Pointer(&a.Second), unsafe.Pointer(&a.Third)
+// enterInPlace is enter for keys that are read from the arguments where they are. No pointer into the value at base
+// outlives the call, which the compiler can see, so that it may be on the stack.
+func (b *bound) enterInPlace(ctx context.Context, base unsafe.Pointer, offsets []uintptr) (*Lease, error) {
+	var at [maxArgs]unsafe.Pointer
+	for i, offset := range offsets {
+		at[i] = unsafe.Add(base, offset)
+	}
+	key, err := b.key.renderDirect(at[:len(offsets)])
+	if err != nil {
+		return nil, err
+	}
+	return b.acquire(ctx, key, nil)
 }

@@ -4,69 +4,78 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 )
 
 // errNoAnswer is a store's silence for longer than the op timeout.
 var errNoAnswer = errors.New("no answer within the op timeout")
 
-// asked is one operation on its way to the store and back.
+// asked is one operation on its way to the store and back. It is used once, as others may look at it at any time.
 type asked struct {
 	op    Op
 	ops   [1]*Op
+	ctx   context.Context
+	left  time.Time
+	state atomic.Int32
 	done  chan struct{}
-	timer *time.Timer
 }
 
-func newAsked() any {
-	a := &asked{done: make(chan struct{}, 1)}
-	a.ops[0] = &a.op
-	return a
-}
+const (
+	underWay int32 = iota
+	answered
+	abandoned
+)
 
 // ask has the store carry out one operation and returns it with its answer. It returns early, with an error, when ctx
-// ends or the op timeout passes; the operation may still take effect then.
+// ends or the op timeout passes, give or take a few milliseconds; the operation may still take effect then.
 func (l *Locks) ask(ctx context.Context, op Op) Op {
-	a := l.asks.Get().(*asked)
-	a.op = op
-	a.op.Ctx = ctx
+	op.Ctx = ctx
 	if l.caps.Instant {
-		l.store.Do(ctx, a.ops[:])
-		op = a.op
-		l.putAsked(a)
-		return op
+		return l.askNow(ctx, op)
 	}
-
+	a := &asked{op: op, ctx: ctx, left: time.Now(), done: l.bells.Get().(chan struct{})} //nolint:forcetypeassert // our own pool
+	a.ops[0] = &a.op
 	l.batch.Add(a)
-	if a.timer == nil {
-		a.timer = time.NewTimer(l.opTimeout)
-	} else {
-		a.timer.Reset(l.opTimeout)
+	<-a.done // lookAt sees to it that this takes no longer than it may
+	l.bells.Put(a.done)
+	if a.state.Load() == answered {
+		return a.op
 	}
-	select {
-	case <-a.done:
-		a.timer.Stop()
-		op = a.op
-		l.putAsked(a)
-		return op
-	case <-ctx.Done():
-		a.timer.Stop()
+	// The store may still write into a.op.
+	if op.Err = errNoAnswer; ctx.Err() != nil {
 		op.Err = context.Cause(ctx)
-	case <-a.timer.C:
-		op.Err = errNoAnswer
 	}
-	// The store still writes into a; it is left to the garbage collector.
 	return op
 }
 
-func (l *Locks) putAsked(a *asked) {
-	a.op = Op{}
-	l.asks.Put(a)
+// askNow is ask for a store that answers from memory.
+func (l *Locks) askNow(ctx context.Context, op Op) Op {
+	ops := l.asks.Get().(*[1]*Op) //nolint:forcetypeassert // our own pool
+	*ops[0] = op
+	l.store.Do(ctx, ops[:])
+	op = *ops[0]
+	*ops[0] = Op{}
+	l.asks.Put(ops)
+	return op
+}
+
+// end wakes the caller; only the first end counts.
+func (a *asked) end(state int32) {
+	if a.state.CompareAndSwap(underWay, state) {
+		a.done <- struct{}{}
+	}
+}
+
+// lookAt lets a caller go that has waited long enough.
+func (l *Locks) lookAt(a *asked) {
+	if a.ctx.Err() != nil || time.Since(a.left) > l.opTimeout {
+		a.end(abandoned)
+	}
 }
 
 // trip carries a batch to the store.
 func (l *Locks) trip(batch []*asked) {
-	ctx := until(time.Now().Add(l.opTimeout))
 	ops := batch[0].ops[:]
 	if len(batch) > 1 {
 		ops = make([]*Op, len(batch))
@@ -74,9 +83,9 @@ func (l *Locks) trip(batch []*asked) {
 			ops[i] = &a.op
 		}
 	}
-	l.store.Do(ctx, ops)
+	l.store.Do(until(time.Now().Add(l.opTimeout)), ops)
 	for _, a := range batch {
-		a.done <- struct{}{}
+		a.end(answered)
 	}
 }
 

@@ -10,6 +10,9 @@ type Bound struct{ b *bound }
 // Bind compiles the decorator for calls with these variables. name is what #{fn} stands for, unless [Name] says
 // otherwise; it may be empty. A template that does not fit the variables is a *[KeyError].
 func (d *Decorator) Bind(name string, vars ...KeyVar) (*Bound, error) {
+	if d == nil {
+		return nil, errNoDecorator
+	}
 	b, err := d.compile(name, `nothing here has a name: give it one with Name("…")`, vars, false)
 	if err != nil {
 		return nil, err
@@ -21,11 +24,7 @@ func (d *Decorator) Bind(name string, vars ...KeyVar) (*Bound, error) {
 // a context that ends with the lease, a release however fn ends, and a loss joined to fn's error. If there is no
 // lock fn is not called and the error matches [ErrBusy], [ErrKey] or [ErrStore].
 func (b *Bound) Do(ctx context.Context, args []any, fn func(ctx context.Context) error) (err error) {
-	at, err := b.b.key.point(args)
-	if err != nil {
-		return err
-	}
-	lease, err := b.b.enter(ctx, at)
+	lease, err := b.Enter(ctx, args)
 	if err != nil {
 		return err
 	}
@@ -34,4 +33,15 @@ func (b *Bound) Do(ctx context.Context, args []any, fn func(ctx context.Context)
 	}
 	defer lease.finish(&err)
 	return fn(lease.Context())
+}
+
+// Enter acquires the lock of these arguments for work that does not fit a function, such as a stream. The caller must
+// release the lease. It is nil, without an error, if [When] says that the work is to be done without a lock. Errors
+// are those of Do.
+func (b *Bound) Enter(ctx context.Context, args []any) (*Lease, error) {
+	at, err := b.b.key.point(args)
+	if err != nil {
+		return nil, err
+	}
+	return b.b.enter(ctx, at)
 }

@@ -66,7 +66,7 @@ func (l *Locks) newGrant(full string, t *turn, r *request) *grant {
 }
 
 // own notes that the store gave the lock, as asked for at sent.
-func (l *Locks) own(g *grant, r *request, sent watchdog.Reading) {
+func (l *Locks) own(g *grant, sent watchdog.Reading) {
 	g.ours, g.pending, g.since = true, false, sent
 	l.dog.Add(&g.item, sent)
 	g.turn.Show(g)
@@ -83,7 +83,7 @@ func (l *Locks) try(ctx context.Context, t *turn, full string, r *request) (*gra
 		switch {
 		case op.OK:
 			g.token, g.reserved = op.Token, r.reserve()
-			l.own(g, r, sent)
+			l.own(g, sent)
 			return g, nil
 		case op.Err == nil && fast:
 			fast = false // busy, it seems: ask for the details
@@ -160,7 +160,7 @@ func (c *contest) run(ctx context.Context) (*grant, error) {
 		case op.OK:
 			l.settle(g)
 			g.token, g.reserved = op.Token, r.reserve()
-			l.own(g, r, c.sent)
+			l.own(g, c.sent)
 			return g, nil
 		case op.Err != nil:
 			if c.failed.IsZero() {
@@ -237,7 +237,7 @@ func (c *contest) ask(ctx context.Context) Op {
 // given up.
 func (c *contest) giveUp(ctx context.Context, now watchdog.Reading, op Op) error {
 	l, g, r := c.l, c.g, c.r
-	err := error(nil)
+	var err error
 	cause := context.Cause(ctx)
 	switch {
 	case r.seen && (cause != nil || op.Err == nil || !op.Final && r.left(now) == 0):
@@ -298,7 +298,7 @@ func (l *Locks) pollPause(op Op) time.Duration {
 	if l.caps.wakes() && !op.Foreign {
 		pause = pollPushed
 	}
-	pause -= rand.N(pause / 4)
+	pause -= rand.N(pause / 4) //nolint:gosec // only spreads the polls
 	if op.Remaining > 0 {
 		pause = min(pause, op.Remaining+time.Millisecond)
 	}
@@ -319,6 +319,10 @@ func (r *request) reserve() int64 {
 // giveBack lets go of a grant that the caller is done with. The store is asked on nobody's context: the lock must go
 // also when the caller's has ended.
 func (l *Locks) giveBack(g *grant, now watchdog.Reading) error {
+	if g.proof != "" {
+		l.dog.Remove(&g.item)
+		return nil
+	}
 	if g.lost.Load() {
 		l.dog.Remove(&g.item)
 		l.undo.add(g, now, false)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -28,9 +29,7 @@ func (l *Locks) WithLock(template string, opts ...DecoratorOption) *Decorator {
 	d := &Decorator{locks: l, template: template}
 	d.config.hold = l.defaults
 	d.config.ctxVars = make(map[string]ctxVar)
-	for name, v := range l.ctxVars {
-		d.config.ctxVars[name] = v
-	}
+	maps.Copy(d.config.ctxVars, l.ctxVars)
 	for i, o := range opts {
 		if isNil(o) {
 			d.config.errs = append(d.config.errs, fmt.Errorf("latchkey: WithLock: option %d is nil; leave it out", i+1))
@@ -40,6 +39,8 @@ func (l *Locks) WithLock(template string, opts ...DecoratorOption) *Decorator {
 	}
 	return d
 }
+
+var errNoDecorator = errors.New("latchkey: the decorator is nil; make one with locks.WithLock(template)")
 
 // bound is a decorator that knows the types of the arguments.
 type bound struct {
@@ -55,7 +56,7 @@ type bound struct {
 // bind compiles the decorator for a function with these arguments.
 func (d *Decorator) bind(fn any, args []reflect.Type) (*bound, error) {
 	if d == nil {
-		return nil, errors.New("latchkey: the decorator is nil; make one with locks.WithLock(template)")
+		return nil, errNoDecorator
 	}
 	if isNil(fn) {
 		return nil, errors.New("latchkey: the function to wrap is nil; pass a function or a method value")
@@ -107,7 +108,8 @@ func (d *Decorator) vars(args []reflect.Type) ([]KeyVar, error) {
 		// Unnamed arguments can't be used; a template that names one is told about Params.
 		return nil, nil
 	case len(names) != len(args):
-		return nil, fmt.Errorf("latchkey: Params(%s): %d names for a function with %d arguments after its context; give one name for each",
+		return nil, fmt.Errorf(
+			"latchkey: Params(%s): %d names for a function with %d arguments after its context; give one name for each",
 			quoteAll(names), len(names), len(args))
 	}
 	vars := make([]KeyVar, len(args))
@@ -130,6 +132,10 @@ func (b *bound) enter(ctx context.Context, args []unsafe.Pointer) (*Lease, error
 	if err != nil {
 		return nil, err
 	}
+	return b.acquire(ctx, key, many)
+}
+
+func (b *bound) acquire(ctx context.Context, key string, many []string) (*Lease, error) {
 	r := b.request
 	return b.locks.acquire(ctx, key, many, &r)
 }

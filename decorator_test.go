@@ -127,7 +127,7 @@ func TestTheLockGoesHoweverTheFunctionEnds(t *testing.T) {
 		"error":        {func() (*purchase, error) { return nil, errOwn }, "<nil> own"},
 		"both":         {func() (*purchase, error) { return &purchase{ID: "1"}, errOwn }, "1 own"},
 		"panic":        {func() (*purchase, error) { panic(errOwn) }, "panic own"},
-		"panic nil":    {func() (*purchase, error) { panic(nil) }, "panic panic called with nil argument"},
+		"panic nil":    {func() (*purchase, error) { var nothing any; panic(nothing) }, "panic panic called with nil argument"},
 		"Goexit":       {func() (*purchase, error) { runtime.Goexit(); return nil, nil }, "goexit"},
 		"its own busy": {func() (*purchase, error) { return nil, &latchkey.BusyError{Key: "x"} }, `<nil> latchkey: lock "x" is busy`},
 	} {
@@ -135,7 +135,7 @@ func TestTheLockGoesHoweverTheFunctionEnds(t *testing.T) {
 			store := memstore.New()
 			locks := latchkey.New(store)
 			heldInside := false
-			f := latchkey.Func(locks.WithLock("k:#{param}"), func(ctx context.Context, _ string) (*purchase, error) {
+			f := latchkey.Func(locks.WithLock("k:#{param}"), func(context.Context, string) (*purchase, error) {
 				heldInside = !free(t, store, "k:1")
 				return end.f()
 			}, latchkey.OnBusy(func(context.Context, string, *latchkey.BusyError) (*purchase, error) {
@@ -150,10 +150,7 @@ func TestTheLockGoesHoweverTheFunctionEnds(t *testing.T) {
 					}
 				}()
 				res, err := f(t.Context(), "1")
-				switch {
-				case res == nil:
-					got = fmt.Sprint("<nil> ", err)
-				default:
+				if got = fmt.Sprint("<nil> ", err); res != nil {
 					got = fmt.Sprint(res.ID, " ", err)
 				}
 			})
@@ -293,7 +290,7 @@ func TestCtxVarsReachTheTemplate(t *testing.T) {
 func TestTheLockOfAKeyIsTheSameInEveryForm(t *testing.T) {
 	locks := latchkey.New(memstore.New())
 	byText := latchkey.Action(locks.WithLock("order:#{param}"), func(context.Context, string) error { return nil })
-	byNumber := latchkey.Action(locks.WithLock("order:#<param>"), func(ctx context.Context, _ int64) error {
+	byNumber := latchkey.Action(locks.WithLock("order:#<param>"), func(context.Context, int64) error {
 		return byText(context.Background(), "7") // another caller: its context carries no lease
 	})
 	if err := byNumber(t.Context(), 7); !errors.Is(err, latchkey.ErrBusy) {

@@ -20,10 +20,8 @@ type faultStore struct {
 	mu sync.Mutex
 	// before, if set, is asked before an operation reaches the store: an error keeps it from there.
 	before func(op *latchkey.Op) error
-	// after, if set, may spoil the answer.
-	after func(op *latchkey.Op)
-	asked map[latchkey.OpKind]int
-	caps  func(*latchkey.Capabilities)
+	asked  map[latchkey.OpKind]int
+	caps   func(*latchkey.Capabilities)
 }
 
 func newFaultStore() *faultStore {
@@ -43,7 +41,7 @@ func (s *faultStore) Do(ctx context.Context, ops []*latchkey.Op) {
 	for _, op := range ops {
 		s.mu.Lock()
 		s.asked[op.Kind]++
-		before, after, store := s.before, s.after, s.Store
+		before, store := s.before, s.Store
 		s.mu.Unlock()
 		if before != nil {
 			if err := before(op); err != nil {
@@ -52,23 +50,21 @@ func (s *faultStore) Do(ctx context.Context, ops []*latchkey.Op) {
 			}
 		}
 		store.Do(ctx, []*latchkey.Op{op})
-		if after != nil {
-			after(op)
-		}
 	}
 }
 
-// breakBefore and breakAfter change the faults while the store is in use.
+func (s *faultStore) Listen(heard func(latchkey.Push)) (stop func()) {
+	s.mu.Lock()
+	store := s.Store
+	s.mu.Unlock()
+	return store.Listen(heard)
+}
+
+// breakBefore changes the fault while the store is in use.
 func (s *faultStore) breakBefore(f func(op *latchkey.Op) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.before = f
-}
-
-func (s *faultStore) breakAfter(f func(op *latchkey.Op)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.after = f
 }
 
 // forget makes the store lose everything, like a server that is restarted empty.

@@ -21,7 +21,7 @@ func Func[A, R any](
 func TryFunc[A, R any](
 	d *Decorator, fn func(context.Context, A) (R, error), opts ...FuncOption[A, R],
 ) (func(context.Context, A) (R, error), error) {
-	return wrap(d, fn, types[A](), point[A], fn, opts)
+	return wrap(d, fn, 1, fn, opts)
 }
 
 // Func0 is [Func] for functions without arguments.
@@ -36,7 +36,7 @@ func TryFunc0[R any](
 	d *Decorator, fn func(context.Context) (R, error), opts ...FuncOption[Args0, R],
 ) (func(context.Context) (R, error), error) {
 	call := func(ctx context.Context, _ Args0) (R, error) { return fn(ctx) }
-	f, err := wrap(d, fn, nil, point0, call, opts)
+	f, err := wrap(d, fn, 0, call, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func TryFunc2[A, B, R any](
 	d *Decorator, fn func(context.Context, A, B) (R, error), opts ...FuncOption[Args2[A, B], R],
 ) (func(context.Context, A, B) (R, error), error) {
 	call := func(ctx context.Context, a Args2[A, B]) (R, error) { return fn(ctx, a.First, a.Second) }
-	f, err := wrap(d, fn, types2[A, B](), point2[A, B], call, opts)
+	f, err := wrap(d, fn, 2, call, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func TryFunc3[A, B, C, R any](
 	d *Decorator, fn func(context.Context, A, B, C) (R, error), opts ...FuncOption[Args3[A, B, C], R],
 ) (func(context.Context, A, B, C) (R, error), error) {
 	call := func(ctx context.Context, a Args3[A, B, C]) (R, error) { return fn(ctx, a.First, a.Second, a.Third) }
-	f, err := wrap(d, fn, types3[A, B, C](), point3[A, B, C], call, opts)
+	f, err := wrap(d, fn, 3, call, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,8 @@ type grant struct {
 	locks *Locks
 	full  string // key with namespace
 	owner string
-	turn  *turn
+	proof string // of the owner, if the lock is held elsewhere by whoever made this call: then it is only watched
+	turn  *turn  // nil then
 	fixed bool
 
 	// item is watched while the store's lock is ours.
@@ -192,7 +193,9 @@ func (h *hold) lose(cause error) {
 	if h.limit != nil {
 		l.dog.Remove(h.limit)
 	}
-	g.turn.Leave(nil)
+	if g.proof == "" {
+		g.turn.Leave(nil)
+	}
 	l.observe(backgroundCtx, EventLost, h.template, g.key(), watchdog.Now().Sub(h.started), cause)
 }
 

@@ -70,7 +70,7 @@ func TestAHintMakesTheWaiterAskAgainAndGrantsNothing(t *testing.T) {
 				one, two := latchkey.New(store), latchkey.New(store)
 				defer one.Close()
 				defer two.Close()
-				lease := acquire(t, one, t.Context(), "k")
+				lease := acquire(t.Context(), t, one, "k")
 				entered := make(chan time.Time, 1)
 				go func() {
 					next, err := two.Acquire(t.Context(), "k", latchkey.WaitForever())

@@ -2,18 +2,23 @@ package latchkey
 
 import (
 	"context"
+	"reflect"
 	"unsafe"
 )
 
-// renderArg and renderArgs2 render a key for arguments, in the way a wrapped function does.
+// renderArg and renderArgs2 render a key for arguments in the way a wrapped function does.
 func renderArg[A any](ctx context.Context, k *KeyExpr, a *A) (one string, many []string, err error) {
-	var p argPointers
-	return k.render(ctx, place(a, &p, point[A], k.direct)[:1])
+	if k.direct {
+		one, err = k.renderDirect([]unsafe.Pointer{unsafe.Pointer(a)})
+		return one, nil, err
+	}
+	return k.render(ctx, []unsafe.Pointer{onHeap(a)})
 }
 
 func renderArgs2[A, B any](ctx context.Context, k *KeyExpr, a *A, b *B) (one string, many []string, err error) {
-	var p argPointers
-	return k.render(ctx, place(&Args2[A, B]{*a, *b}, &p, point2[A, B], k.direct)[:2])
+	args := &Args2[A, B]{*a, *b}
+	_, offsets := argsOf(reflect.TypeFor[Args2[A, B]](), 2)
+	return k.render(ctx, addresses(unsafe.Pointer(args), offsets))
 }
 
 func onHeap[T any](p *T) unsafe.Pointer {

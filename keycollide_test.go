@@ -3,6 +3,7 @@ package latchkey
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -58,14 +59,14 @@ func movedPair(r *rand.Rand, sep string) (v, w texts) {
 	left, right := parts[i], parts[i+1]
 	switch r.IntN(6) {
 	case 0: // a, sep b  →  a sep, b
-		parts[i], parts[i+1] = append(left[:len(left):len(left)], sep), right
+		parts[i], parts[i+1] = append(slices.Clip(left), sep), right
 		v = joined([][]string{parts[0], parts[1], parts[2]})
 		parts[i], parts[i+1] = left, append([]string{sep}, right...)
 	case 1: // the last piece goes over, with the separator
 		parts[i] = left[:len(left)-1]
 		parts[i+1] = append([]string{left[len(left)-1], sep}, right...)
 	case 2: // the first piece comes back, with the separator
-		parts[i] = append(append(left[:len(left):len(left)], sep), right[0])
+		parts[i] = append(append(slices.Clip(left), sep), right[0])
 		parts[i+1] = right[1:]
 	case 3: // a separator moves within what both values make together
 		all := joined([][]string{left, {sep}, right})

@@ -103,7 +103,7 @@ func isPathNode(n ast.Node) bool {
 }
 
 // run evaluates the expression for one call.
-func (c *compiled) run(call *keyCall) (reflect.Value, *keyFault) {
+func (c *compiled) run(call *keyCall) (reflect.Value, *faultError) {
 	switch {
 	case c.isConst:
 		return reflect.ValueOf(c.text), nil
@@ -120,8 +120,7 @@ func (c *compiled) run(call *keyCall) (reflect.Value, *keyFault) {
 	if err == nil {
 		return reflect.ValueOf(out), nil
 	}
-	var fault *keyFault
-	if errors.As(err, &fault) {
+	if fault, ok := errors.AsType[*faultError](err); ok {
 		return reflect.Value{}, fault
 	}
 	// What expr says may quote a value: int("secret").

@@ -16,6 +16,7 @@ type KeyOption interface {
 type KeyVar struct {
 	name string
 	typ  reflect.Type
+	of   Members // nil: the members that Go knows
 }
 
 // Var declares a variable of a key template: name is what the template calls it, T its type.
@@ -65,6 +66,10 @@ const defaultMaxKeys = 256
 func (e *keyEnv) roots() []string {
 	names := make([]string, 0, len(e.vars)+2)
 	for _, v := range e.vars {
+		if v.name == selfName {
+			names = append(names, v.of.Names()...)
+			continue
+		}
 		names = append(names, v.name)
 	}
 	if e.fnName != "" {
@@ -97,6 +102,7 @@ func (e *keyEnv) check(src source) *KeyError {
 		switch {
 		case v.typ == nil:
 			return &KeyError{Template: src.text, Reason: "a KeyVar is made with Var"}
+		case v.name == selfName && v.of != nil && len(e.vars) == 1:
 		case !isName(v.name):
 			return &KeyError{Template: src.text, Reason: quote(v.name) + " is no name for a variable",
 				Hint: "use letters, digits and _, and no word of the expression language"}

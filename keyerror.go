@@ -99,7 +99,7 @@ func (s source) errorAt(offset int, reason, hint string) *KeyError {
 }
 
 // errorFor returns an error about one call.
-func (s source) errorFor(seg *keytmpl.Segment, f *keyFault) *KeyError {
+func (s source) errorFor(seg *keytmpl.Segment, f *faultError) *KeyError {
 	line, column := keytmpl.Position(s.text, seg.Start)
 	return &KeyError{
 		Template: s.text, Line: line, Column: column, Placeholder: strings.TrimSpace(seg.Text),
@@ -107,18 +107,18 @@ func (s source) errorFor(seg *keytmpl.Segment, f *keyFault) *KeyError {
 	}
 }
 
-// keyFault is why a placeholder has no text in one call. Only its kind and the name of the value are kept.
-type keyFault struct {
+// faultError is why a placeholder has no text in one call. Only its kind and the name of the value are kept.
+type faultError struct {
 	what   string // the path that was asked for, or what else was at fault
 	reason string // completes the sentence: "is nil"
 	gone   bool   // there is no value: what ?? replaces. A value that can't be used is another matter
 	cause  error
 }
 
-func (f *keyFault) Error() string { return f.what + " " + f.reason }
+func (f *faultError) Error() string { return f.what + " " + f.reason }
 
-func faultGone(what, reason string) *keyFault {
-	return &keyFault{what: what, reason: reason, gone: true}
+func faultGone(what, reason string) *faultError {
+	return &faultError{what: what, reason: reason, gone: true}
 }
 
-func faultBad(what, reason string) *keyFault { return &keyFault{what: what, reason: reason} }
+func faultBad(what, reason string) *faultError { return &faultError{what: what, reason: reason} }

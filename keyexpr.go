@@ -170,7 +170,7 @@ func (k *KeyExpr) listSegment() *keytmpl.Segment {
 }
 
 // listTexts returns the text of every element of a list.
-func listTexts(v reflect.Value, what string) ([]string, *keyFault) {
+func listTexts(v reflect.Value, what string) ([]string, *faultError) {
 	v, fault := deref(v, what)
 	if fault != nil {
 		return nil, fault

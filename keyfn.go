@@ -77,7 +77,7 @@ func (f *folder) foldToInt(n *ast.BuiltinNode, args []shape, m mode, what string
 	}, n.Arguments...), typed(typeInt)
 }
 
-func toInt(v reflect.Value, what string) (int, *keyFault) {
+func toInt(v reflect.Value, what string) (int, *faultError) {
 	v, fault := deref(v, what)
 	if fault != nil {
 		return 0, fault
@@ -91,7 +91,7 @@ func toInt(v reflect.Value, what string) (int, *keyFault) {
 		return 0, tooLarge
 	case v.CanUint():
 		if v.Uint() <= math.MaxInt {
-			return int(v.Uint()), nil
+			return int(v.Uint()), nil //nolint:gosec // in range: see the line above
 		}
 		return 0, tooLarge
 	case v.CanFloat():

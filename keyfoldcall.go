@@ -100,7 +100,7 @@ func (f *folder) callWith(n *ast.CallNode, c *chain, m mode, t reflect.Type, fou
 }
 
 // optionally is the answer of a function that found nothing.
-func optionally(v any, fault *keyFault, m mode) (any, error) {
+func optionally(v any, fault *faultError, m mode) (any, error) {
 	if fault == nil {
 		return v, nil
 	}
@@ -148,15 +148,19 @@ func indexed(s shape) (shape, *problem) {
 		}
 		switch t.Kind() {
 		case reflect.Map:
-			return typed(t.Elem()), nil
+			return typed(t.Elem()).describedBy(s.of), nil
 		case reflect.Struct:
-			return shape{}, &problem{reason: "a member of " + typeName(t) + " must be named in the template", hint: ""}
+			name := typeName(t)
+			if s.of != nil {
+				name = s.of.String()
+			}
+			return shape{}, &problem{reason: "a member of " + name + " must be named in the template", hint: ""}
 		}
 	}
 	return shape{}, problemf("%s has no elements", article(s.String()))
 }
 
-func indexValue(base, key any, text string) (any, *keyFault) {
+func indexValue(base, key any, text string) (any, *faultError) {
 	v, fault := deref(reflect.ValueOf(base), text)
 	if fault != nil {
 		return nil, fault
@@ -207,7 +211,7 @@ func isInt(t reflect.Type) bool {
 	return false
 }
 
-func convertTo(v reflect.Value, t reflect.Type, text string) (reflect.Value, *keyFault) {
+func convertTo(v reflect.Value, t reflect.Type, text string) (reflect.Value, *faultError) {
 	switch {
 	case !v.IsValid():
 		return v, faultGone(text, "is given nil")
@@ -239,7 +243,7 @@ func compareInts(a, b reflect.Value) int {
 		if a.Int() < 0 {
 			return -1
 		}
-		return compare(uint64(a.Int()), b.Uint())
+		return compare(uint64(a.Int()), b.Uint()) //nolint:gosec // not negative: see the lines above
 	}
 	return -compareInts(b, a)
 }

@@ -2,6 +2,7 @@ package latchkey
 
 import (
 	"reflect"
+	"slices"
 	"strconv"
 
 	"github.com/expr-lang/expr/ast"
@@ -72,7 +73,7 @@ func finish(p *keyPath, v reflect.Value, m mode) (any, error) {
 }
 
 // emptyValue finds text that is blank, and under ?? also a list without elements.
-func emptyValue(v reflect.Value, text string, m mode) *keyFault {
+func emptyValue(v reflect.Value, text string, m mode) *faultError {
 	switch textKindOf(v.Type()) {
 	case textString:
 		if !m.blank && keyenc.IsBlank(v.String()) {
@@ -123,14 +124,22 @@ func (f *folder) chain(n ast.Node, m mode) (c *chain, done bool) {
 
 // root starts a path from a name.
 func (f *folder) root(n *ast.IdentifierNode) (c *chain, done bool) {
-	for i := len(f.lets) - 1; i >= 0; i-- {
-		if f.lets[i].name == n.Value {
-			return startOf(n, f.lets[i].shape, n.Value), false
+	for _, let := range slices.Backward(f.lets) {
+		if let.name == n.Value {
+			return startOf(n, let.shape, n.Value), false
 		}
 	}
 	if i := f.env.varIndex(n.Value); i >= 0 {
 		t := f.env.vars[i].typ
 		return &chain{keyPath: keyPath{root: i, typ: t, text: n.Value}, shape: typed(t)}, false
+	}
+	if self, ok := f.env.self(); ok && n.Value != rootFn && n.Value != rootCtx {
+		c, p := f.fromSelf(self, n.Value)
+		if p == nil {
+			return c, false
+		}
+		f.failf(n, p)
+		return &chain{base: n}, true
 	}
 	switch {
 	case n.Value == rootFn && f.env.fnName != "":
@@ -226,7 +235,15 @@ func (f *folder) named(n *ast.MemberNode, c *chain, name string) *chain {
 	if !ok {
 		return c
 	}
-	found, p := findMember(t, name)
+	var found member
+	var p *problem
+	switch of := c.shape.of; {
+	case of != nil && t.Kind() == reflect.Struct:
+		found, p = described(of, name)
+	default:
+		found, p = findMember(t, name)
+		found.of = of
+	}
 	if p != nil {
 		f.failf(n.Property, p)
 		return c
@@ -262,7 +279,7 @@ func (f *folder) single(n ast.Node, c *chain) (reflect.Type, bool) {
 // with returns the path with one more step.
 func (c *chain) with(found member, text string) *chain {
 	c.steps = append(c.steps, pathStep{member: found, text: text})
-	c.shape = typed(found.typ)
+	c.shape = typed(found.typ).describedBy(found.of)
 	return c
 }
 

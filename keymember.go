@@ -3,6 +3,7 @@ package latchkey
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -14,6 +15,8 @@ type member struct {
 	nth   int           // of a method in the method set of a pointer; negative for a method of an interface
 	key   reflect.Value // of a map
 	typ   reflect.Type  // what it yields
+	of    Members       // describes what it yields, nil if Go's type does
+	get   func(any) (any, error)
 }
 
 type memberKind uint8
@@ -22,9 +25,10 @@ const (
 	memberField memberKind = iota
 	memberMethod
 	memberMapKey
-	memberLookup  // by KeyMember
-	memberElement // of a list, by position
-	memberDynamic // of a type that shows at run time
+	memberLookup    // by KeyMember
+	memberElement   // of a list, by position
+	memberDynamic   // of a type that shows at run time
+	memberDescribed // by Members
 )
 
 // problem is why a member can't be resolved.
@@ -131,7 +135,7 @@ func fieldsOf(cs candidates, t reflect.Type, index []int, path string, seen map[
 	defer delete(seen, t)
 	for i := range t.NumField() {
 		f := t.Field(i)
-		at := append(index[:len(index):len(index)], i)
+		at := append(slices.Clip(index), i) //nolint:gocritic // a copy: siblings share the front
 		cs = append(cs, candidate{
 			name: f.Name, tags: tagNames(f.Tag), path: path + f.Name, depth: len(index), index: at,
 			hidden: !f.IsExported(), typ: f.Type,
@@ -205,12 +209,7 @@ var ranks = []func(c *candidate, name string) bool{
 }
 
 func (c *candidate) tagged(is func(string) bool) bool {
-	for _, tag := range c.tags {
-		if is(tag) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.tags, is)
 }
 
 // best returns the usable candidates of one rank, the shallowest only.
@@ -260,8 +259,8 @@ func (cs candidates) unknown(t reflect.Type, name string) *problem {
 		}
 	}
 	p := problemf("%s has no member %s", typeName(t), quote(name))
-	switch k := t.Kind(); {
-	case k == reflect.Slice || k == reflect.Array:
+	switch t.Kind() {
+	case reflect.Slice, reflect.Array:
 		p.hint = fmt.Sprintf("it is a list: write map(…, .%s) for one key per element, or [0] for one of them", name)
 	default:
 		p.hint = nearest(name, names)

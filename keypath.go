@@ -39,7 +39,7 @@ func (p *keyPath) last() (string, reflect.Type) {
 }
 
 // start returns the value that a path over the call's arguments or context begins with.
-func (p *keyPath) start(call *keyCall) (v reflect.Value, fault *keyFault) {
+func (p *keyPath) start(call *keyCall) (v reflect.Value, fault *faultError) {
 	if p.ctx == nil {
 		return reflect.NewAt(p.typ, call.args[p.root]).Elem(), nil
 	}
@@ -52,7 +52,7 @@ func (p *keyPath) start(call *keyCall) (v reflect.Value, fault *keyFault) {
 }
 
 // walk follows the steps from v. What it returns is no pointer and not nil.
-func (p *keyPath) walk(v reflect.Value) (reflect.Value, *keyFault) {
+func (p *keyPath) walk(v reflect.Value) (reflect.Value, *faultError) {
 	v, fault := deref(v, p.text)
 	for i := 0; i < len(p.steps) && fault == nil; i++ {
 		step := &p.steps[i]
@@ -64,7 +64,7 @@ func (p *keyPath) walk(v reflect.Value) (reflect.Value, *keyFault) {
 }
 
 // from returns the member of v, which is no pointer and not nil. The member may be nil.
-func (m *member) from(v reflect.Value, text string) (reflect.Value, *keyFault) {
+func (m *member) from(v reflect.Value, text string) (reflect.Value, *faultError) {
 	switch m.kind {
 	case memberField:
 		return fieldOf(v, m.index, text)
@@ -80,6 +80,8 @@ func (m *member) from(v reflect.Value, text string) (reflect.Value, *keyFault) {
 		return reflect.Value{}, faultGone(text, "is missing")
 	case memberLookup:
 		return lookUp(v, m.key, text)
+	case memberDescribed:
+		return m.describedFrom(v, text)
 	case memberElement:
 		return elementOf(v, int(m.key.Int()), text)
 	default:
@@ -92,7 +94,7 @@ func (m *member) from(v reflect.Value, text string) (reflect.Value, *keyFault) {
 }
 
 // fieldOf reads a field, through embedded structs that may be pointers.
-func fieldOf(v reflect.Value, index []int, text string) (reflect.Value, *keyFault) {
+func fieldOf(v reflect.Value, index []int, text string) (reflect.Value, *faultError) {
 	for i, x := range index {
 		if i > 0 && v.Kind() == reflect.Pointer {
 			if v.IsNil() {
@@ -107,7 +109,7 @@ func fieldOf(v reflect.Value, index []int, text string) (reflect.Value, *keyFaul
 
 // callMethod calls the user's code on the way to a value. What it panics with ends here, so that a lock that was taken
 // before is not left behind.
-func callMethod(f reflect.Value, args []reflect.Value, text string) (v reflect.Value, fault *keyFault) {
+func callMethod(f reflect.Value, args []reflect.Value, text string) (v reflect.Value, fault *faultError) {
 	defer func() {
 		if r := recover(); r != nil {
 			fault = faultBad(text, "is a method that panics")
@@ -115,15 +117,15 @@ func callMethod(f reflect.Value, args []reflect.Value, text string) (v reflect.V
 	}()
 	out := f.Call(args)
 	if len(out) == 2 {
-		if err, ok := out[1].Interface().(error); ok && err != nil {
-			return v, &keyFault{what: text, reason: "is a method that failed", cause: err}
+		if err, ok := reflect.TypeAssert[error](out[1]); ok && err != nil {
+			return v, &faultError{what: text, reason: "is a method that failed", cause: err}
 		}
 	}
 	return out[0], nil
 }
 
 // lookUp asks a value for its member by KeyMember.
-func lookUp(v, name reflect.Value, text string) (found reflect.Value, fault *keyFault) {
+func lookUp(v, name reflect.Value, text string) (found reflect.Value, fault *faultError) {
 	defer func() {
 		if r := recover(); r != nil {
 			fault = faultBad(text, "is looked up by a method that panics")
@@ -137,7 +139,7 @@ func lookUp(v, name reflect.Value, text string) (found reflect.Value, fault *key
 }
 
 // elementOf returns an element of a list; negative positions count from the end.
-func elementOf(v reflect.Value, i int, text string) (reflect.Value, *keyFault) {
+func elementOf(v reflect.Value, i int, text string) (reflect.Value, *faultError) {
 	if v.Kind() != reflect.Slice && v.Kind() != reflect.Array {
 		return v, faultBad(text, "is not there: no list to take it from")
 	}

@@ -28,6 +28,9 @@ func (s shape) textProblem(path string) (list bool, p *problem) {
 		return false, nil // a fault at run time, if it gets there
 	}
 	if s.elem == nil && (s.t == nil || textKindOf(s.t) != textList) {
+		if s.of != nil && derefType(s.t).Kind() == reflect.Struct && textKindOf(s.t) == textNone {
+			return false, describedProblem(s.of, path)
+		}
 		return false, scalarProblem(s.t, path)
 	}
 	elem, _ := s.element()
@@ -35,7 +38,11 @@ func (s shape) textProblem(path string) (list bool, p *problem) {
 	switch {
 	case p != nil && elem.t != nil && derefType(elem.t).Kind() == reflect.Struct:
 		hint := "write map(" + path + ", .X) for one key per element"
-		if names := textMembers(derefType(elem.t)); len(names) > 0 {
+		names := textMembers(derefType(elem.t))
+		if elem.of != nil {
+			names = elem.of.Names()
+		}
+		if len(names) > 0 {
 			hint = "write map(" + path + ", ." + names[0] + ") for one key per element"
 		}
 		return true, &problem{reason: "the elements of this list have no text: " + p.reason, hint: hint}
@@ -46,6 +53,15 @@ func (s shape) textProblem(path string) (list bool, p *problem) {
 		return true, &problem{reason: "a list of lists", hint: "write flatten(…) for one key per innermost element"}
 	}
 	return true, nil
+}
+
+// describedProblem says that a value which an adapter describes has no text of its own.
+func describedProblem(of Members, path string) *problem {
+	p := &problem{reason: of.String() + " has no text of its own", hint: "name one of its members"}
+	if names := of.Names(); len(names) > 0 {
+		p.hint += ": " + path + "." + strings.Join(names[:min(len(names), 3)], ", "+path+".")
+	}
+	return p
 }
 
 // scalarProblem says why a value of type t has no text, or nil.

@@ -3,12 +3,14 @@ package latchkey
 import (
 	"reflect"
 	"strconv"
+	"strings"
 )
 
 // shape is what is known of an expression's value before it runs. expr's own checker forgets the types of lists that
 // builtins make, and of ?? and ?: whose sides differ; a key needs to know them all.
 type shape struct {
 	t    reflect.Type // nil if not known, or if one of the others is set
+	of   Members      // describes t, or the elements of t; nil if Go's type does
 	alts []shape      // one of several
 	elem *shape       // a list made by the expression, of these
 	null bool         // nil
@@ -19,6 +21,14 @@ func typed(t reflect.Type) shape {
 		return shape{}
 	}
 	return shape{t: t}
+}
+
+// describedBy is the shape of a member or element whose description is of.
+func (s shape) describedBy(of Members) shape {
+	if s.t != nil {
+		s.of = of
+	}
+	return s
 }
 
 func listOf(elem shape) shape { return shape{elem: &elem} }
@@ -44,11 +54,23 @@ func either(a, b shape) shape {
 
 func containsShape(list []shape, s shape) bool {
 	for _, have := range list {
-		if reflect.DeepEqual(have, s) {
+		if have.same(s) {
 			return true
 		}
 	}
 	return false
+}
+
+func (s shape) same(o shape) bool {
+	if s.t != o.t || s.of != o.of || s.null != o.null || len(s.alts) != len(o.alts) || (s.elem == nil) != (o.elem == nil) {
+		return false
+	}
+	for i := range s.alts {
+		if !s.alts[i].same(o.alts[i]) {
+			return false
+		}
+	}
+	return s.elem == nil || s.elem.same(*o.elem)
 }
 
 // unknown reports whether nothing is known of the value, or of one of its alternatives.
@@ -94,7 +116,7 @@ func (s shape) element() (elem shape, ok bool) {
 	}
 	switch t := derefType(s.t); t.Kind() {
 	case reflect.Slice, reflect.Array:
-		return typed(t.Elem()), true
+		return typed(t.Elem()).describedBy(s.of), true
 	case reflect.Interface:
 		return shape{}, true
 	}
@@ -210,11 +232,13 @@ func (s shape) String() string {
 	case s.elem != nil:
 		return "list of " + s.elem.String()
 	case s.alts != nil:
-		text := s.alts[0].String()
-		for _, alt := range s.alts[1:] {
-			text += " or " + alt.String()
+		texts := make([]string, len(s.alts))
+		for i, alt := range s.alts {
+			texts[i] = alt.String()
 		}
-		return text
+		return strings.Join(texts, " or ")
+	case s.of != nil && derefType(s.t).Kind() == reflect.Struct:
+		return s.of.String()
 	}
 	return typeName(s.t)
 }

@@ -50,8 +50,7 @@ func (s source) tooLong() *KeyError {
 }
 
 func (s source) syntaxError(err error) *KeyError {
-	var at *keytmpl.Error
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*keytmpl.Error](err); ok {
 		return s.errorAt(at.Offset, at.Reason, at.Hint)
 	}
 	return s.errorAt(0, err.Error(), "")

@@ -103,7 +103,7 @@ func isEnum(t reflect.Type) bool {
 }
 
 // valueText returns the text of v. what names it in faults.
-func valueText(v reflect.Value, what string) (string, *keyFault) {
+func valueText(v reflect.Value, what string) (string, *faultError) {
 	v, fault := deref(v, what)
 	if fault != nil {
 		return "", fault
@@ -134,7 +134,7 @@ func valueText(v reflect.Value, what string) (string, *keyFault) {
 }
 
 // otherText is for values whose type was not known when the template was compiled.
-func otherText(v reflect.Value, what string) (string, *keyFault) {
+func otherText(v reflect.Value, what string) (string, *faultError) {
 	if v.CanFloat() {
 		// JSON knows only one kind of number. A whole one that a float64 holds exactly is meant to be an integer.
 		if f := v.Float(); f == math.Trunc(f) && math.Abs(f) < 1<<53 {
@@ -147,7 +147,7 @@ func otherText(v reflect.Value, what string) (string, *keyFault) {
 
 // ownText asks a value for its text by MarshalText, or a protobuf enum for its name. It is the user's code: what it
 // panics with ends here, and becomes a call that has no key.
-func ownText(v reflect.Value, what string) (s string, fault *keyFault) {
+func ownText(v reflect.Value, what string) (s string, fault *faultError) {
 	defer func() {
 		if r := recover(); r != nil {
 			s, fault = "", faultBad(what, "has a method that panics")
@@ -160,7 +160,7 @@ func ownText(v reflect.Value, what string) (s string, fault *keyFault) {
 	case encoding.TextMarshaler:
 		b, err := x.MarshalText()
 		if err != nil {
-			return "", &keyFault{what: what, reason: "can't be written: MarshalText failed", cause: err}
+			return "", &faultError{what: what, reason: "can't be written: MarshalText failed", cause: err}
 		}
 		return string(b), nil
 	case interface{ String() string }:
@@ -181,7 +181,7 @@ func derefType(t reflect.Type) reflect.Type {
 }
 
 // deref returns what v points at in the end, looking into interfaces too.
-func deref(v reflect.Value, what string) (reflect.Value, *keyFault) {
+func deref(v reflect.Value, what string) (reflect.Value, *faultError) {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		if v.IsNil() {
 			return v, faultGone(what, "is nil")

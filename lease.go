@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/latchkey-go/latchkey/internal/watchdog"
@@ -18,6 +19,7 @@ type Lease struct {
 	released atomic.Bool
 	template string
 	one      [1]*hold
+	detached *detachment // nil unless it comes from Detach
 }
 
 // single is a hold and its first lease in one piece of memory.
@@ -49,6 +51,9 @@ func (le *Lease) Context() context.Context { return &le.ctx }
 // background until the lease has ended. Only the first call does anything; later ones return nil.
 func (le *Lease) Release(ctx context.Context) error {
 	lost, failed := le.release(ctx)
+	if overdue := le.detached.overdue(); overdue != nil {
+		return overdue
+	}
 	if lost != nil {
 		return lost
 	}
@@ -63,7 +68,8 @@ func (le *Lease) Release(ctx context.Context) error {
 // tokens.
 func (le *Lease) Token(ctx context.Context) (int64, error) {
 	if len(le.holds) != 1 {
-		return 0, fmt.Errorf("latchkey: Token: the lease holds %d keys, each with tokens of its own; lock one key to get a token", len(le.holds))
+		return 0, fmt.Errorf("latchkey: Token: the lease holds %d keys, each with tokens of its own; lock one key to get a token",
+			len(le.holds))
 	}
 	if le.released.Load() {
 		return 0, lostError{le.Key(), "it was released before Token was called"}
@@ -86,6 +92,9 @@ func (h *hold) mintToken(ctx context.Context) (int64, error) {
 		return h.token, nil
 	}
 	l := h.g.locks
+	if h.g.proof != "" {
+		return 0, errNoBorrowedTokens
+	}
 	if !l.caps.Tokens {
 		return 0, storeError{OpToken, h.g.key(), errors.New("this store mints no tokens")}
 	}
@@ -107,14 +116,14 @@ func (le *Lease) release(ctx context.Context) (lost, failed error) {
 	if !le.released.CompareAndSwap(false, true) {
 		return nil, nil
 	}
+	le.detached.stop()
 	now := watchdog.Now()
-	for i := len(le.holds) - 1; i >= 0; i-- {
-		h := le.holds[i]
+	for _, h := range slices.Backward(le.holds) {
 		last, gone := h.leave(&le.ctx, now)
 		switch {
 		case gone != nil:
 			lost = gone
-			if last {
+			if last && h.g.proof == "" {
 				// If nobody has taken it yet, this saves the next one the rest of the lease.
 				h.g.locks.undo.add(h.g, now, false)
 			}
@@ -124,8 +133,16 @@ func (le *Lease) release(ctx context.Context) (lost, failed error) {
 			}
 		}
 	}
-	le.ctx.cancel(errReleased)
+	le.ctx.cancel(le.cause())
 	return lost, failed
+}
+
+// cause is why a lease that was released ended.
+func (le *Lease) cause() error {
+	if overdue := le.detached.overdue(); overdue != nil {
+		return overdue
+	}
+	return errReleased
 }
 
 // finish releases the lease of a function that is over and joins a loss to the function's error.

@@ -14,7 +14,7 @@ import (
 	"github.com/latchkey-go/latchkey/memstore"
 )
 
-func acquire(t *testing.T, locks *latchkey.Locks, ctx context.Context, key string, opts ...latchkey.HoldOption) *latchkey.Lease {
+func acquire(ctx context.Context, t *testing.T, locks *latchkey.Locks, key string, opts ...latchkey.HoldOption) *latchkey.Lease {
 	t.Helper()
 	lease, err := locks.Acquire(ctx, key, opts...)
 	if err != nil {
@@ -34,8 +34,8 @@ func TestTheWatchdogKeepsALeaseForAsLongAsItIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultStore()
 		locks := latchkey.New(store)
-		lease := acquire(t, locks, t.Context(), "k", latchkey.RenewedLease(3*time.Second))
-		time.Sleep(time.Minute)
+		lease := acquire(t.Context(), t, locks, "k", latchkey.RenewedLease(3*time.Second))
+		time.Sleep(time.Minute + 100*time.Millisecond) // not at the moment of a renewal
 		if err := lease.Context().Err(); err != nil || free(t, store, "k") {
 			t.Errorf("after twenty leases: err = %v; want it held", err)
 		}
@@ -82,7 +82,7 @@ func TestMaxHoldEndsALeaseThatIsRenewed(t *testing.T) {
 		store := memstore.New()
 		locks := latchkey.New(store)
 		start := time.Now()
-		lease := acquire(t, locks, t.Context(), "k", latchkey.RenewedLease(time.Second), latchkey.MaxHold(10*time.Second))
+		lease := acquire(t.Context(), t, locks, "k", latchkey.RenewedLease(time.Second), latchkey.MaxHold(10*time.Second))
 		<-lease.Context().Done()
 		if held := time.Since(start); held != 10*time.Second {
 			t.Errorf("ended after %v, want 10 s", held)
@@ -91,7 +91,7 @@ func TestMaxHoldEndsALeaseThatIsRenewed(t *testing.T) {
 			t.Errorf("cause = %v", err)
 		}
 		// A handle that nobody ever releases blocks neither this process nor others.
-		next := acquire(t, locks, t.Context(), "k", latchkey.Wait(2*time.Second))
+		next := acquire(t.Context(), t, locks, "k", latchkey.Wait(2*time.Second))
 		release(t, next)
 		if err := lease.Release(t.Context()); !errors.Is(err, latchkey.ErrLeaseLost) {
 			t.Errorf("release of the lost lease: %v", err)
@@ -102,10 +102,10 @@ func TestMaxHoldEndsALeaseThatIsRenewed(t *testing.T) {
 func TestAForgottenHandleEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locks := latchkey.New(memstore.New())
-		_ = acquire(t, locks, t.Context(), "bounded")
-		unbounded := acquire(t, locks, t.Context(), "unbounded", latchkey.NoMaxHold())
+		_ = acquire(t.Context(), t, locks, "bounded")
+		unbounded := acquire(t.Context(), t, locks, "unbounded", latchkey.NoMaxHold())
 		time.Sleep(11 * time.Minute)
-		release(t, acquire(t, locks, t.Context(), "bounded"))
+		release(t, acquire(t.Context(), t, locks, "bounded"))
 		if unbounded.Context().Err() != nil {
 			t.Error("a lease without a bound ended")
 		}
@@ -158,10 +158,10 @@ func TestTheHolderKnowsOfTheLossBeforeAnybodyElseGetsIn(t *testing.T) {
 				store := newFaultStore()
 				store.breakBefore(fault)
 				holder, other := latchkey.New(store), latchkey.New(store.Store)
-				lease := acquire(t, holder, t.Context(), "k", latchkey.RenewedLease(5*time.Second))
+				lease := acquire(t.Context(), t, holder, "k", latchkey.RenewedLease(5*time.Second))
 				var knew atomic.Bool
 				context.AfterFunc(lease.Context(), func() { knew.Store(true) })
-				next := acquire(t, other, t.Context(), "k", latchkey.WaitForever())
+				next := acquire(t.Context(), t, other, "k", latchkey.WaitForever())
 				if !knew.Load() {
 					t.Error("another holder got in before the first one knew")
 				}
@@ -183,8 +183,8 @@ func TestReentrancy(t *testing.T) {
 	defer second.Close()
 
 	t.Run("same key enters the same lease, last one out releases", func(t *testing.T) {
-		outer := acquire(t, locks, t.Context(), "k")
-		inner := acquire(t, second, outer.Context(), "k")
+		outer := acquire(t.Context(), t, locks, "k")
+		inner := acquire(outer.Context(), t, second, "k")
 		a, errA := outer.Token(t.Context())
 		b, errB := inner.Token(t.Context())
 		if a != b || errA != nil || errB != nil {
@@ -203,8 +203,8 @@ func TestReentrancy(t *testing.T) {
 		}
 	})
 	t.Run("other key is acquired and both are carried", func(t *testing.T) {
-		a := acquire(t, locks, t.Context(), "a")
-		b := acquire(t, locks, a.Context(), "b")
+		a := acquire(t.Context(), t, locks, "a")
+		b := acquire(a.Context(), t, locks, "b")
 		if !locks.Held(b.Context(), "a") || !locks.Held(b.Context(), "b") || locks.Held(a.Context(), "b") {
 			t.Error("b's context must carry both, a's only a")
 		}
@@ -218,20 +218,20 @@ func TestReentrancy(t *testing.T) {
 		release(t, a)
 	})
 	t.Run("a lease that was released is not held", func(t *testing.T) {
-		old := acquire(t, locks, t.Context(), "k")
+		old := acquire(t.Context(), t, locks, "k")
 		release(t, old)
 		if locks.Held(old.Context(), "k") {
 			t.Error("Held after the release")
 		}
 		detached := context.WithoutCancel(old.Context())
-		fresh := acquire(t, locks, detached, "k")
+		fresh := acquire(detached, t, locks, "k")
 		if _, err := locks.Acquire(detached, "k"); !errors.Is(err, latchkey.ErrBusy) {
 			t.Errorf("a dead lease opened the door: %v", err)
 		}
 		release(t, fresh)
 	})
 	t.Run("another caller's context does not enter", func(t *testing.T) {
-		lease := acquire(t, locks, t.Context(), "k")
+		lease := acquire(t.Context(), t, locks, "k")
 		if _, err := locks.Acquire(t.Context(), "k"); !errors.Is(err, latchkey.ErrBusy) {
 			t.Errorf("err = %v, want ErrBusy", err)
 		}
@@ -239,8 +239,8 @@ func TestReentrancy(t *testing.T) {
 	})
 	t.Run("the same key in another store is another lock", func(t *testing.T) {
 		elsewhere := latchkey.New(memstore.New())
-		lease := acquire(t, locks, t.Context(), "k")
-		other := acquire(t, elsewhere, lease.Context(), "k")
+		lease := acquire(t.Context(), t, locks, "k")
+		other := acquire(lease.Context(), t, elsewhere, "k")
 		release(t, lease)
 		if elsewhere.Held(other.Context(), "k") == false {
 			t.Error("the other store's lock went with the first")
@@ -248,7 +248,7 @@ func TestReentrancy(t *testing.T) {
 		release(t, other)
 	})
 	t.Run("goroutines that share the context share the lock", func(t *testing.T) {
-		lease := acquire(t, locks, t.Context(), "k")
+		lease := acquire(t.Context(), t, locks, "k")
 		ctx := context.WithoutCancel(lease.Context())
 		var ready, wg sync.WaitGroup
 		proceed := make(chan struct{})
@@ -282,12 +282,12 @@ func TestReleaseWorksWithADeadContextAndOnlyOnce(t *testing.T) {
 	store := memstore.New()
 	locks := latchkey.New(store)
 	ctx, cancel := context.WithCancel(t.Context())
-	first := acquire(t, locks, ctx, "k")
+	first := acquire(ctx, t, locks, "k")
 	cancel()
 	if err := first.Release(ctx); err != nil {
 		t.Errorf("release on a cancelled context: %v", err)
 	}
-	second := acquire(t, locks, t.Context(), "k")
+	second := acquire(t.Context(), t, locks, "k")
 	if err := first.Release(ctx); err != nil {
 		t.Errorf("second release: %v", err)
 	}
@@ -305,7 +305,7 @@ func TestTokensGrowAndStandForOneHold(t *testing.T) {
 		if i%2 == 0 {
 			opts = append(opts, latchkey.MintToken())
 		}
-		lease := acquire(t, locks, t.Context(), "k", opts...)
+		lease := acquire(t.Context(), t, locks, "k", opts...)
 		token, err := lease.Token(t.Context())
 		if err != nil || token <= last {
 			t.Fatalf("token %d after %d, %v", token, last, err)
@@ -322,35 +322,33 @@ func TestTokensGrowAndStandForOneHold(t *testing.T) {
 }
 
 func TestTokensGrowWhenTheLockIsHandedOverInsideTheProcess(t *testing.T) {
-	locks := latchkey.New(memstore.New())
-	var mu sync.Mutex
-	last, handed := int64(0), 0
+	const callers = 50
+	d := &diary{}
+	locks := latchkey.New(memstore.New(), latchkey.Observe(d))
+	last, tokens := int64(0), 0 // guarded by the lock
 	f := latchkey.Action0(locks.WithLock("k", latchkey.WaitForever(), latchkey.MintToken()), func(ctx context.Context) error {
 		lease, _ := latchkey.LeaseFrom(ctx)
 		token, err := lease.Token(ctx)
-		mu.Lock()
-		defer mu.Unlock()
 		if err != nil || token <= last {
 			t.Errorf("token %d after %d, %v", token, last, err)
 		}
-		if token == last+1 {
-			handed++
-		}
 		last = token
+		tokens++
 		return nil
 	})
+	first := acquire(t.Context(), t, locks, "k", latchkey.MintToken())
 	var wg sync.WaitGroup
-	for range 20 {
+	for range callers {
 		wg.Go(func() {
-			for range 50 {
-				if err := f(t.Context()); err != nil {
-					t.Error(err)
-				}
+			if err := f(t.Context()); err != nil {
+				t.Error(err)
 			}
 		})
 	}
+	d.await(t, latchkey.EventWaiting, callers)
+	release(t, first)
 	wg.Wait()
-	if handed == 0 {
-		t.Error("void: no hand-over inside the process")
+	if handed := d.count(latchkey.EventHandedOver); handed < callers/2 || tokens != callers {
+		t.Errorf("void: %d of %d callers had the lock from another, %d had a token", handed, callers, tokens)
 	}
 }

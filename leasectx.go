@@ -12,7 +12,8 @@ import (
 var backgroundCtx = context.Background()
 
 // errReleased is the cause of a context that outlived the function it was given to.
-var errReleased = errors.New("latchkey: the lock was released when its function returned; work that goes on longer needs a lease of its own (Locks.Acquire)")
+var errReleased = errors.New("latchkey: the lock was released when its function returned; " +
+	"work that goes on longer needs a lease of its own (Locks.Acquire)")
 
 // leaseKey finds the innermost leaseCtx of a context.
 type leaseKey struct{}
@@ -118,7 +119,7 @@ func (c *leaseCtx) wakeable() context.Context {
 		}
 	}
 	if c.lease.released.Load() {
-		cancel(errReleased)
+		cancel(c.lease.cause())
 	}
 	return ctx
 }

@@ -34,7 +34,8 @@ type Locks struct {
 	dog   *watchdog.Dog
 	undo  undoer
 	batch *batch.Batcher[*asked]
-	asks  sync.Pool
+	asks  sync.Pool // *[1]*Op
+	bells sync.Pool // chan struct{}
 	ids   ownerSource
 
 	waiting struct {
@@ -52,7 +53,8 @@ func New(store Store, opts ...LocksOption) *Locks {
 		panic("latchkey: New: the store is nil; pass memstore.New() or redisstore.New(client)")
 	}
 	if !reflect.TypeOf(store).Comparable() {
-		panic(fmt.Sprintf("latchkey: New: store type %T is not comparable; use a pointer, so that two Locks can tell whether they share a store", store))
+		panic(fmt.Sprintf("latchkey: New: store type %T is not comparable; "+
+			"use a pointer, so that two Locks can tell whether they share a store", store))
 	}
 	c := locksConfig{
 		namespace: defaultNamespace,
@@ -77,8 +79,10 @@ func New(store Store, opts ...LocksOption) *Locks {
 	}
 	l.dog = watchdog.New(l.renew, l.expired)
 	l.undo.l = l
-	l.batch = batch.New(l.trip, c.opTimeout)
-	l.asks.New = newAsked
+	// Those behind requests that hang must get through within their own op timeout.
+	l.batch = batch.New(l.trip, l.lookAt, c.opTimeout/4)
+	l.asks.New = func() any { return &[1]*Op{new(Op)} }
+	l.bells.New = func() any { return make(chan struct{}, 1) }
 	l.waiting.owners = make(map[string]*grant)
 	return l
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -23,6 +24,28 @@ func (d *diary) Observe(_ context.Context, e latchkey.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.events = append(d.events, e)
+}
+
+// count returns how many events of a kind were heard since the last take.
+func (d *diary) count(kind latchkey.EventKind) (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.events {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// await waits until n events of a kind have been heard.
+func (d *diary) await(t *testing.T, kind latchkey.EventKind, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); d.count(kind) < n; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("heard %d events %q, want %d", d.count(kind), kind, n)
+		}
+	}
 }
 
 // take returns the kinds heard since the last call, and the events themselves.
@@ -51,9 +74,9 @@ func TestTheObserverHearsTheLifeOfALock(t *testing.T) {
 			return events
 		}
 
-		lease := acquire(t, locks, t.Context(), "k", latchkey.RenewedLease(3*time.Second))
+		lease := acquire(t.Context(), t, locks, "k", latchkey.RenewedLease(3*time.Second))
 		expect("acquire", latchkey.EventAcquired)
-		release(t, acquire(t, locks, lease.Context(), "k"))
+		release(t, acquire(lease.Context(), t, locks, "k"))
 		expect("enter", latchkey.EventReentered)
 		time.Sleep(time.Second)
 		expect("renew", latchkey.EventRenewed)
@@ -69,10 +92,10 @@ func TestTheObserverHearsTheLifeOfALock(t *testing.T) {
 		if e := expect("release", latchkey.EventReleased); len(e) == 1 && e[0].Duration != time.Second {
 			t.Errorf("held for %v, want 1 s", e[0].Duration)
 		}
-		lease = acquire(t, locks, t.Context(), "k", latchkey.RenewedLease(3*time.Second))
+		lease = acquire(t.Context(), t, locks, "k", latchkey.RenewedLease(3*time.Second))
 		expect("acquire for the next", latchkey.EventAcquired)
 		go func() {
-			release(t, acquire(t, locks, t.Context(), "k", latchkey.WaitForever(), latchkey.RenewedLease(3*time.Second)))
+			release(t, acquire(t.Context(), t, locks, "k", latchkey.WaitForever(), latchkey.RenewedLease(3*time.Second)))
 		}()
 		expect("wait", latchkey.EventWaiting)
 		time.Sleep(50 * time.Millisecond)
@@ -88,7 +111,7 @@ func TestTheObserverHearsTheLifeOfALock(t *testing.T) {
 			}
 			return nil
 		})
-		lease = acquire(t, locks, t.Context(), "k", latchkey.RenewedLease(3*time.Second))
+		lease = acquire(t.Context(), t, locks, "k", latchkey.RenewedLease(3*time.Second))
 		expect("acquire again", latchkey.EventAcquired)
 		if err := lease.Release(t.Context()); !errors.Is(err, latchkey.ErrStore) || !errors.Is(err, errInjected) {
 			t.Error(err)
@@ -96,7 +119,7 @@ func TestTheObserverHearsTheLifeOfALock(t *testing.T) {
 		expect("release without an answer", latchkey.EventReleased, latchkey.EventReleaseFailed)
 		time.Sleep(10 * time.Second)
 
-		lease = acquire(t, locks, t.Context(), "k", latchkey.RenewedLease(3*time.Second))
+		lease = acquire(t.Context(), t, locks, "k", latchkey.RenewedLease(3*time.Second))
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		kinds, _ := d.take()

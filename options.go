@@ -22,17 +22,17 @@ const (
 )
 
 // LocksOption is an option of [New].
-type LocksOption interface{ applyLocks(*locksConfig) }
+type LocksOption interface{ applyLocks(c *locksConfig) }
 
 // DecoratorOption is an option of [Locks.WithLock].
-type DecoratorOption interface{ applyDecorator(*decoratorConfig) }
+type DecoratorOption interface{ applyDecorator(c *decoratorConfig) }
 
 // HoldOption says how a lock is waited for and held. It is accepted by [Locks.Acquire], by [Locks.WithLock], and by
 // [New], where it sets the default of both. The later option wins.
 type HoldOption interface {
 	LocksOption
 	DecoratorOption
-	applyHold(*holdConfig)
+	applyHold(c *holdConfig)
 }
 
 type locksConfig struct {
@@ -66,7 +66,7 @@ type holdConfig struct {
 	errs    []error
 }
 
-func (c *holdConfig) fail(format string, args ...any) {
+func (c *holdConfig) failf(format string, args ...any) {
 	c.errs = append(c.errs, fmt.Errorf("latchkey: "+format, args...))
 }
 
@@ -93,7 +93,7 @@ func (o decoratorOption) applyDecorator(c *decoratorConfig) { o(c) }
 func Wait(d time.Duration) HoldOption {
 	return holdOption(func(c *holdConfig) {
 		if d < 0 {
-			c.fail("Wait(%v): a wait can't be negative; use Wait(0) not to wait, WaitForever() to wait without an end", d)
+			c.failf("Wait(%v): a wait can't be negative; use Wait(0) not to wait, WaitForever() to wait without an end", d)
 			return
 		}
 		c.wait = d
@@ -133,7 +133,7 @@ func RenewedLease(lease time.Duration) HoldOption {
 func MaxHold(d time.Duration) HoldOption {
 	return holdOption(func(c *holdConfig) {
 		if d <= 0 {
-			c.fail("MaxHold(%v): the bound must be positive; use NoMaxHold() for a lease without one", d)
+			c.failf("MaxHold(%v): the bound must be positive; use NoMaxHold() for a lease without one", d)
 			return
 		}
 		c.maxHold, c.noBound = d, false
@@ -179,7 +179,8 @@ func Observe(o Observer) LocksOption {
 func OpTimeout(d time.Duration) LocksOption {
 	return locksOption(func(c *locksConfig) {
 		if d < time.Millisecond {
-			c.errs = append(c.errs, fmt.Errorf("latchkey: OpTimeout(%v): at least a millisecond is needed; leave the option out for one second", d))
+			c.errs = append(c.errs,
+				fmt.Errorf("latchkey: OpTimeout(%v): at least a millisecond is needed; leave the option out for one second", d))
 			return
 		}
 		c.opTimeout = d
@@ -262,9 +263,9 @@ func (v ctxVar) into(vars map[string]ctxVar) map[string]ctxVar {
 func (c *holdConfig) checkLease(option string, d time.Duration) bool {
 	switch {
 	case d < minLease:
-		c.fail("%s(%v): a lease lasts at least a millisecond; leave the option out for 30 seconds, renewed", option, d)
+		c.failf("%s(%v): a lease lasts at least a millisecond; leave the option out for 30 seconds, renewed", option, d)
 	case d > maxLease:
-		c.fail("%s(%v): a lease lasts at most a year; leave the option out for one that is renewed while the function runs", option, d)
+		c.failf("%s(%v): a lease lasts at most a year; leave the option out for one that is renewed while the function runs", option, d)
 	default:
 		return true
 	}

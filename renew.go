@@ -1,20 +1,38 @@
 package latchkey
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/latchkey-go/latchkey/internal/watchdog"
 )
 
-// maxRenewals is how many renewals share a pipeline.
-const maxRenewals = 1000
+// maxTogether is how many operations of the background share a pipeline.
+const maxTogether = 1000
 
-// renew asks the store for new leases of everything that is due, in one batch.
+// renew asks the store for new leases of everything that is due. Leases of about the same length share a batch: a long
+// one must not keep a short one waiting, nor be given up as early.
+//
+// Whoever has a lease to renew also listens: a connection that breaks may mean that the store has lost the lease. A lock
+// that is let go before its first renewal costs no subscription.
 func (l *Locks) renew(items []*watchdog.Item) {
+	l.waiting.Lock()
+	l.listen()
+	l.waiting.Unlock()
+	slices.SortFunc(items, func(a, b *watchdog.Item) int { return cmp.Compare(a.Lease, b.Lease) })
 	for len(items) > 0 {
-		n := min(len(items), maxRenewals)
-		l.renewBatch(items[:n])
+		n := 1
+		for n < len(items) && n < maxTogether && items[n].Lease <= 4*items[0].Lease {
+			n++
+		}
+		batch := items[:n:n]
 		items = items[n:]
+		if len(items) > 0 {
+			go l.renewBatch(batch)
+		} else {
+			l.renewBatch(batch)
+		}
 	}
 }
 
@@ -22,8 +40,11 @@ func (l *Locks) renewBatch(items []*watchdog.Item) {
 	ops := make([]Op, len(items))
 	timeout := l.opTimeout
 	for i, it := range items {
-		g := it.Ref.(*grant)
+		g, _ := it.Ref.(*grant) // what else is watched is fixed, and never renewed
 		ops[i] = Op{Kind: OpRenew, Key: g.full, Owner: g.owner, Lease: it.Lease}
+		if g.proof != "" {
+			ops[i] = Op{Kind: OpProve, Key: g.full, Owner: g.proof}
+		}
 		// A store that hangs must leave time for another try before the lease ends.
 		timeout = min(timeout, max(it.Lease/4, 5*time.Millisecond))
 	}
@@ -31,7 +52,8 @@ func (l *Locks) renewBatch(items []*watchdog.Item) {
 	ops = l.askAll(ops, timeout)
 	took := watchdog.Now().Sub(sent)
 	for i, it := range items {
-		g, kind := it.Ref.(*grant), EventRenewed
+		kind := EventRenewed
+		g, _ := it.Ref.(*grant)
 		switch op := &ops[i]; {
 		case op.Err != nil:
 			l.dog.Retry(it)
@@ -41,6 +63,8 @@ func (l *Locks) renewBatch(items []*watchdog.Item) {
 				_ = g.fail("the store has another holder or none")
 			}
 			continue
+		case g.proof != "":
+			l.dog.ExtendFor(it, sent, min(op.Remaining, proofLease))
 		default:
 			l.dog.Extend(it, sent)
 		}
@@ -98,6 +122,11 @@ func (l *Locks) expect(g *grant) {
 	l.waiting.Lock()
 	defer l.waiting.Unlock()
 	l.waiting.owners[g.owner] = g
+	l.listen()
+}
+
+// listen makes pushes arrive, if the store has any. It is called with the mutex of waiting.
+func (l *Locks) listen() {
 	if l.waiting.stop == nil && l.caps.wakes() && !l.closed.Load() {
 		l.waiting.stop = l.store.Listen(l.heard)
 	}

@@ -6,7 +6,8 @@ import (
 )
 
 // Store is where locks live. The stores of this module are memstore (one process), redisstore (many processes) and
-// quorumstore (many processes, over a majority of independent servers); package locktest's conformance suite says what an implementation has to do.
+// quorumstore (many processes, over a majority of independent servers); package locktest's conformance suite says what
+// an implementation has to do.
 //
 // A store only answers: waiting, queueing within the process, renewing, re-entrancy and hand-over are done once,
 // in [Locks]. Implementations must be safe for concurrent use.
@@ -38,6 +39,8 @@ type Capabilities struct {
 	Hints bool
 	// Tokens: the store mints fencing tokens.
 	Tokens bool
+	// Proofs: the store knows OpProve.
+	Proofs bool
 	// ManyKeys: an acquire may name several keys, all or nothing.
 	ManyKeys bool
 	// Bars: a release can bar its owner. A store without it is asked again and again to take back what an owner may
@@ -64,9 +67,12 @@ const (
 	OpRelease
 	// OpToken mints a fencing token for Key if it is Owner's.
 	OpToken
+	// OpProve tells whether Key is held by the owner whose [Proof] is in Owner, and how long the hold will last
+	// unless it is renewed (Remaining). It changes nothing.
+	OpProve
 )
 
-// String returns the verb: "acquire", "renew", "release" or "mint a token for".
+// String returns the verb: "acquire", "renew", "release", "mint a token for" or "check who holds".
 func (k OpKind) String() string {
 	switch k {
 	case OpAcquire:
@@ -77,6 +83,8 @@ func (k OpKind) String() string {
 		return "release"
 	case OpToken:
 		return "mint a token for"
+	case OpProve:
+		return "check who holds"
 	}
 	return "do an unknown operation on"
 }
@@ -125,12 +133,12 @@ type Op struct {
 	Err error
 	// Final: asking again would meet the same Err (a wrong password, a key of another type).
 	Final bool
-	// OK: the key is the owner's (OpAcquire, OpRenew, OpToken), or was and has been let go (OpRelease).
+	// OK: the key is the owner's (OpAcquire, OpRenew, OpToken, OpProve), or was and has been let go (OpRelease).
 	OK bool
 	// Busy is, for a refused OpAcquire, the key that was taken: Key or one of More.
 	Busy string
-	// Remaining is, for a refused OpAcquire, how long the present hold will last if nobody renews it. 0 means
-	// that it is not known.
+	// Remaining is, for a refused OpAcquire and for OpProve, how long the present hold will last if nobody renews it. 0
+	// means that it is not known.
 	Remaining time.Duration
 	// Foreign: the present holder is no latchkey process and will not wake anybody.
 	Foreign bool

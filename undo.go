@@ -15,9 +15,10 @@ import (
 type undoer struct {
 	l *Locks
 
-	mu   sync.Mutex
-	todo []*undoing
-	busy bool // somebody runs, or a timer will
+	mu    sync.Mutex
+	todo  []*undoing
+	busy  bool        // somebody runs
+	timer *time.Timer // starts somebody for what is left; nil if nothing ever was
 }
 
 type undoing struct {
@@ -50,7 +51,18 @@ func (u *undoer) add(g *grant, sent watchdog.Reading, unsure bool) {
 	u.busy = true
 	u.mu.Unlock()
 	if start {
-		go u.run()
+		go u.run() // not when the timer is due: a lock may be held up by it
+	}
+}
+
+// wake is called by the timer.
+func (u *undoer) wake() {
+	u.mu.Lock()
+	start := !u.busy
+	u.busy = true
+	u.mu.Unlock()
+	if start {
+		u.run()
 	}
 }
 
@@ -83,7 +95,7 @@ func (u *undoer) due() []*undoing {
 	next := time.Duration(-1)
 	for _, d := range u.todo {
 		wait := -now.Sub(d.next)
-		if wait <= 0 {
+		if wait <= 0 && len(due) < maxTogether {
 			due = append(due, d)
 			continue
 		}
@@ -96,10 +108,13 @@ func (u *undoer) due() []*undoing {
 	if due != nil {
 		return due
 	}
-	if len(rest) == 0 {
-		u.busy = false
-	} else {
-		time.AfterFunc(next, u.run)
+	u.busy = false
+	switch {
+	case len(rest) == 0:
+	case u.timer == nil:
+		u.timer = time.AfterFunc(next, u.wake)
+	default:
+		u.timer.Reset(next)
 	}
 	return nil
 }

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"unsafe"
 )
 
 // None is the result of an Action, for [OnBusy] on functions that have no result.
 type None = struct{}
 
-// Args0, Args2 and Args3 are the arguments of functions that have none, two or three, for [OnBusy].
+// The arguments of functions that have none, two or three, for [OnBusy].
 type (
 	Args0           = struct{}
 	Args2[A, B any] struct {
@@ -24,7 +25,7 @@ type (
 )
 
 // FuncOption is an option of [Func] and its kin, typed like the function: arguments A, result R.
-type FuncOption[A, R any] interface{ applyFunc(*funcConfig[A, R]) }
+type FuncOption[A, R any] interface{ applyFunc(c *funcConfig[A, R]) }
 
 type funcConfig[A, R any] struct {
 	busy func(context.Context, A, *BusyError) (R, error)
@@ -40,13 +41,13 @@ func OnBusy[A, R any](f func(ctx context.Context, args A, busy *BusyError) (R, e
 	return funcOption[A, R](func(c *funcConfig[A, R]) { c.busy = f })
 }
 
-// wrap is what all forms have in common. named is the function that the user wrote, call the same with its arguments
-// in one value, and pointers tells where each of them is.
+// wrap is what all forms have in common. named is the function that the user wrote, with n arguments after its context,
+// and call the same with its arguments in one value: the only one, or an ArgsN.
 func wrap[A, R any](
-	d *Decorator, named any, args []reflect.Type, pointers func(*A, *argPointers),
-	call func(context.Context, A) (R, error), opts []FuncOption[A, R],
+	d *Decorator, named any, n int, call func(context.Context, A) (R, error), opts []FuncOption[A, R],
 ) (func(context.Context, A) (R, error), error) {
-	b, err := d.bind(named, args)
+	types, offsets := argsOf(reflect.TypeFor[A](), n)
+	b, err := d.bind(named, types)
 	if err != nil {
 		return nil, err
 	}
@@ -57,11 +58,16 @@ func wrap[A, R any](
 		}
 		o.applyFunc(&c)
 	}
-	n := len(b.key.env.vars)
+	offsets = offsets[:len(b.key.env.vars)]
 	return func(ctx context.Context, a A) (r R, err error) {
-		var p argPointers
-		at := place(&a, &p, pointers, b.inPlace)
-		lease, err := b.enter(ctx, at[:n])
+		var lease *Lease
+		if b.inPlace {
+			lease, err = b.enterInPlace(ctx, unsafe.Pointer(&a), offsets)
+		} else {
+			onHeap := new(A)
+			*onHeap = a
+			lease, err = b.enter(ctx, addresses(unsafe.Pointer(onHeap), offsets))
+		}
 		if err != nil {
 			// Not errors.As: only the lock's own answer counts, nothing that user code wrapped into another one.
 			if busy, ok := err.(*BusyError); ok && c.busy != nil { //nolint:errorlint // see above
@@ -84,7 +90,3 @@ func must[F any](f F, err error) F {
 	}
 	return f
 }
-
-func types[A any]() []reflect.Type        { return []reflect.Type{reflect.TypeFor[A]()} }
-func types2[A, B any]() []reflect.Type    { return append(types[A](), reflect.TypeFor[B]()) }
-func types3[A, B, C any]() []reflect.Type { return append(types2[A, B](), reflect.TypeFor[C]()) }

@@ -3,7 +3,7 @@
 //
 //	make bench                                  # all tables; about eight minutes
 //	go run ./bench -only uncontended,hot        # some of them
-//	go run ./bench -rounds 21 -slice 300ms      # more and shorter rounds, for a machine that others use too
+//	go run ./bench -rounds 15                   # more rounds, for a machine that others use too
 //	go run ./bench -strict                      # exit code 1 if a target is missed
 //	go run ./bench -profile /tmp/p -only hot    # CPU profiles of every contender, for go tool pprof
 //
@@ -13,8 +13,8 @@
 //
 // What counts is a ratio to something measured in the same run, never a time alone: the time says more about the machine.
 // Contenders take turns, A B C, A B C, …; a ratio is taken within each round, and the median of the rounds is
-// printed with the lowest and the highest in parentheses. A load that comes and goes thus hits all alike, and a wide
-// spread says that it was there. The load average is printed above each table.
+// printed with the quartiles in parentheses, or the lowest and the highest of a few. A load that comes and goes thus hits
+// all alike, and a wide spread says that it was there. The load average is printed above each table.
 //
 // Each contender runs in a process of its own, with a client of its own; all clients have the same options. A process that
 // is pinned was so before its runtime started, so GOMAXPROCS is the number of cores it really has. A core that was halted

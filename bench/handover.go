@@ -18,6 +18,8 @@ func handover(env testenv.TB, c config, r *report) {
 		hold = 10 * time.Millisecond
 		away = 3 * time.Millisecond
 	)
+	// A hand-over takes a hold; a round should have some tens, and there should be some hundreds.
+	c.rounds *= 3
 	places := []placement{twoCores(), unpinned}
 	if places[0] == unpinned {
 		places = places[:1]
@@ -44,8 +46,7 @@ func handover(env testenv.TB, c config, r *report) {
 			}
 			pingP50, pingAll = append(pingP50, took.median()), append(pingAll, took...)
 			for i := range contenders {
-				// A hand-over takes a hold; a round should have some hundreds.
-				took, err := handovers(crews[i].turn(env, 3*c.slice))
+				took, err := handovers(crews[i].turn(env, c.slice))
 				if err != nil {
 					env.Fatalf("handover, %s: %v", contenders[i], err)
 				}

@@ -19,6 +19,15 @@ type config struct {
 	quick  bool          // only show that it works
 }
 
+// fine spreads the same time over more rounds, of d each: what takes microseconds needs no second to show, and contenders
+// that take turns quickly meet the same disturbances.
+func (c config) fine(d time.Duration) config {
+	if d < c.slice {
+		c.rounds, c.slice = c.rounds*int(c.slice/d), d
+	}
+	return c
+}
+
 // benchmark is one table.
 type benchmark struct {
 	name    string

@@ -27,7 +27,7 @@ func (r *report) machine() {
 			}
 		}
 	}
-	fmt.Fprintln(r.out, "medians of interleaved rounds, the lowest and the highest in parentheses")
+	r.notef("medians of interleaved rounds, in parentheses the quartiles, or the extremes of fewer than %d rounds", fewRounds)
 }
 
 // title begins a table.

@@ -43,15 +43,21 @@ func (s series) times(factor float64) series {
 	return scaled
 }
 
-// spread prints the median and, if there are several rounds, the lowest and the highest.
+// fewRounds are too few for quartiles.
+const fewRounds = 8
+
+// spread prints the median and in which range it lies: the quartiles, or the lowest and the highest of a few.
 func (s series) spread(format string) string {
-	if len(s) == 0 {
+	low, high := 0.25, 0.75
+	switch {
+	case len(s) == 0:
 		return "–"
-	}
-	if len(s) == 1 {
+	case len(s) == 1:
 		return fmt.Sprintf(format, s[0])
+	case len(s) < fewRounds:
+		low, high = 0, 1
 	}
-	return fmt.Sprintf(format+" ("+format+"–"+format+")", s.median(), slices.Min(s), slices.Max(s))
+	return fmt.Sprintf(format+" ("+format+"–"+format+")", s.median(), s.quantile(low), s.quantile(high))
 }
 
 // better returns, round by round, the larger of several series.

@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/latchkey-go/latchkey/internal/testenv"
 )
 
 // uncontended measures what a lock costs that nobody else wants: one goroutine, two round trips.
 func uncontended(env testenv.TB, c config, r *report) {
+	c = c.fine(50 * time.Millisecond)
 	for _, p := range placements() {
 		srv := p.redis(env)
 		contenders := []string{isRaw, isByHand, isLatchkey, isLatchkey3s, isRedsync, isRedislock}

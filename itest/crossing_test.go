@@ -43,6 +43,7 @@ type crossed struct {
 	cancelled int // it gave up
 	crossings int // times the server had handed the lock to it by then
 	stranded  int // times a third caller could not get in after both had gone
+	polled    int // times it took the third as long as if it had not been told
 	answers   []error
 }
 
@@ -79,7 +80,7 @@ func cross(t *testing.T, rounds int, place string, around func(latchkey.Store) l
 		}()
 		wants.events.await(t, latchkey.EventWaiting, waits)
 		hear(t, "the caller waits", queued.queued)
-		behind := make(chan error, 1)
+		behind, begin := make(chan error, 1), time.Now()
 		go func() {
 			lease, err := third.Acquire(context.Background(), key, latchkey.Wait(1200*time.Millisecond))
 			if err == nil {
@@ -111,6 +112,8 @@ func cross(t *testing.T, rounds int, place string, around func(latchkey.Store) l
 			return c
 		case err != nil:
 			t.Fatal(err)
+		case time.Since(begin) > 370*time.Millisecond: // the shortest time between two polls
+			c.polled++
 		}
 	}
 	nothingLeft(t, srv)
@@ -133,7 +136,7 @@ func (m *monitor) lettingGoOfGrants(from, to int) (n int) {
 	for _, c := range m.seen[from:to] {
 		switch {
 		case !c.script:
-			leaving = c.kind() == leaves
+			leaving = m.kind(c) == leaves
 		case leaving && strings.EqualFold(c.args[0], "ZPOPMIN"): // it looks who is next
 			n++
 		}
@@ -150,6 +153,9 @@ func TestGrantThatCrossesACancellationIsPassedOn(t *testing.T) {
 			t.Logf("%d entered, %d cancelled, %d of these after the server had given them the lock", c.entered, c.cancelled, c.crossings)
 			if c.stranded > 0 {
 				t.Errorf("round %d: nobody had the lock and yet it was not free", c.entered+c.cancelled)
+			}
+			if c.polled > crossings/50 {
+				t.Errorf("%d times the third had to find out by itself that the lock was free", c.polled)
 			}
 			if c.entered < crossings/50 || c.cancelled < crossings/50 || place == "other process" && c.crossings < 10 {
 				t.Error("the two did not cross: nothing is shown")

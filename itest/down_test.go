@@ -14,7 +14,10 @@ import (
 
 const opTimeout = 300 * time.Millisecond
 
-// ways to call a function under a lock while its store is not there.
+// shortLease is for how long what was left of an unanswered request is guarded against.
+var shortLease = latchkey.RenewedLease(time.Second)
+
+// impatience has the ways to call a function while the store is not there.
 var impatience = map[string]latchkey.HoldOption{
 	"does not wait": latchkey.Wait(0),
 	"waits":         latchkey.Wait(time.Minute),
@@ -24,7 +27,7 @@ var impatience = map[string]latchkey.HoldOption{
 // callDown calls a function while the store does not answer.
 func callDown(t *testing.T, s *service, wait latchkey.HoldOption) {
 	t.Helper()
-	call := latchkey.Func0(s.WithLock("down", wait), func(context.Context) (string, error) { return "ran", nil })
+	call := latchkey.Func0(s.WithLock("down", wait, shortLease), func(context.Context) (string, error) { return "ran", nil })
 	begin := time.Now()
 	result, err := call(context.Background())
 	took := time.Since(begin)

@@ -13,7 +13,7 @@ import (
 )
 
 // heldOver runs a function under a lock until its context ends, and returns why and after how long.
-func heldOver(t *testing.T, s *service, key string, lease time.Duration, meanwhile func()) (cause error, after time.Duration) {
+func heldOver(t *testing.T, s *service, key string, lease time.Duration, meanwhile func()) (after time.Duration, cause error) {
 	t.Helper()
 	inside := make(chan struct{})
 	ended := make(chan error, 1)
@@ -38,7 +38,7 @@ func heldOver(t *testing.T, s *service, key string, lease time.Duration, meanwhi
 	if err := hear(t, "the function has heard of the loss", ended); !errors.Is(err, latchkey.ErrLeaseLost) {
 		t.Errorf("the lease was lost and the call returned %v", err)
 	}
-	return cause, after
+	return after, cause
 }
 
 func TestLeaseThatTheServerForgotIsLostAtTheNextRenewal(t *testing.T) {
@@ -46,7 +46,7 @@ func TestLeaseThatTheServerForgotIsLostAtTheNextRenewal(t *testing.T) {
 	const key, lease = "forgotten", 6 * time.Second
 	srv := testenv.Redis(t)
 	s, other := connect(t, srv.Addr()), connect(t, srv.Addr())
-	cause, after := heldOver(t, s, key, lease, func() {
+	after, cause := heldOver(t, s, key, lease, func() {
 		srv.Restart(t, testenv.LoseData)
 		// The dangerous moment: only fencing can tell the two apart now.
 		release(t, other.take(t, key, latchkey.Wait(0)))
@@ -81,7 +81,7 @@ func TestForgottenLeaseIsLostAtOnceIfTheSubscriptionBreaks(t *testing.T) {
 	if err := hear(t, "the waiter was in", waited); err != nil {
 		t.Fatal(err)
 	}
-	cause, after := heldOver(t, s, key, lease, func() { srv.Restart(t, testenv.LoseData) })
+	after, cause := heldOver(t, s, key, lease, func() { srv.Restart(t, testenv.LoseData) })
 	t.Logf("after %v: %v", after, cause)
 	if !errors.Is(cause, latchkey.ErrLeaseLost) || after > lease/4 {
 		t.Errorf("the loss was noticed after %v: %v", after, cause)
@@ -109,7 +109,7 @@ func TestLeaseThatCannotBeRenewedIsLostBeforeItEndsOnTheServer(t *testing.T) {
 	srv := testenv.Redis(t)
 	s := connect(t, srv.Addr())
 	var paused time.Time
-	cause, after := heldOver(t, s, key, lease, func() {
+	after, cause := heldOver(t, s, key, lease, func() {
 		srv.Pause(t)
 		paused = time.Now()
 	})
@@ -127,4 +127,22 @@ func TestLeaseThatCannotBeRenewedIsLostBeforeItEndsOnTheServer(t *testing.T) {
 		t.Error("no renewal failed: nothing is shown")
 	}
 	srv.Resume(t)
+}
+
+// A holder that has never waited listens all the same, once it has held on for long enough to renew.
+func TestForgottenLeaseOfAHolderThatNeverWaitedIsLostAtOnce(t *testing.T) {
+	t.Parallel()
+	const key, lease = "forgotten by a holder", 9 * time.Second
+	srv := testenv.Redis(t)
+	s := connect(t, srv.Addr())
+	after, cause := heldOver(t, s, key, lease, func() {
+		s.events.await(t, latchkey.EventRenewed, 1)
+		eventually(t, "the holder is subscribed", func() bool {
+			return len(srv.Do(t, "PUBSUB", "CHANNELS").([]any)) == 1
+		})
+		srv.Restart(t, testenv.LoseData)
+	})
+	if soon := lease/3 + lease/6; !errors.Is(cause, latchkey.ErrLeaseLost) || after > soon {
+		t.Errorf("the lease was first renewed after %v and the loss was noticed after %v: %v", lease/3, after, cause)
+	}
 }

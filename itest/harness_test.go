@@ -156,23 +156,16 @@ func nothingLeft(t testenv.TB, srv *testenv.Server) {
 type events struct {
 	mu     sync.Mutex
 	counts map[latchkey.EventKind]int
-	last   map[latchkey.EventKind]latchkey.Event
 	news   chan struct{} // closed at the next event; nil: nobody waits for it
 }
 
-func newEvents() *events {
-	return &events{
-		counts: make(map[latchkey.EventKind]int),
-		last:   make(map[latchkey.EventKind]latchkey.Event),
-	}
-}
+func newEvents() *events { return &events{counts: make(map[latchkey.EventKind]int)} }
 
 // Observe implements [latchkey.Observer].
 func (e *events) Observe(_ context.Context, ev latchkey.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.counts[ev.Kind]++
-	e.last[ev.Kind] = ev
 	if e.news != nil {
 		close(e.news)
 		e.news = nil
@@ -185,8 +178,8 @@ func (e *events) count(kind latchkey.EventKind) int {
 	return e.counts[kind]
 }
 
-// await returns the last event of a kind once there have been n.
-func (e *events) await(t testenv.TB, kind latchkey.EventKind, n int) latchkey.Event {
+// await returns once there have been n events of a kind.
+func (e *events) await(t testenv.TB, kind latchkey.EventKind, n int) {
 	t.Helper()
 	late := time.After(patience)
 	for {
@@ -194,10 +187,10 @@ func (e *events) await(t testenv.TB, kind latchkey.EventKind, n int) latchkey.Ev
 		if e.news == nil {
 			e.news = make(chan struct{})
 		}
-		count, last, news := e.counts[kind], e.last[kind], e.news
+		count, news := e.counts[kind], e.news
 		e.mu.Unlock()
 		if count >= n {
-			return last
+			return
 		}
 		select {
 		case <-news:

@@ -13,6 +13,8 @@ func TestMain(m *testing.M) {
 		"counter":  counter,
 		"holder":   holder,
 		"spinner":  spinner,
+		"burner":   burner,
+		"starved":  starved,
 		"transfer": transfer,
 	})
 }

@@ -20,11 +20,25 @@ import (
 
 const (
 	keysOnce = 100_000
+	keysHeld = 4_000 // that somebody waits for
+	users    = 256   // at the same time
 	// keyRoom is less than the least that a process could keep of keysOnce keys: a map entry with a pointer each.
 	keyRoom = keysOnce * 24
 	// waiterRoom is less than what a process has of one waiter: its claim, its channel, its name.
-	waiterRoom = 200
+	waiterRoom = keysHeld * 100
 )
+
+// slow lets hundreds at once ask a server on a busy machine.
+var slow = latchkey.OpTimeout(patience)
+
+// sparing is a client whose connections, of which it makes more as it goes, have small buffers: by default one that is
+// for pipelines takes as much memory as ten thousand keys may.
+func sparing(srv *testenv.Server) *redis.Options {
+	return &redis.Options{
+		Addr: srv.Addr(), PoolSize: poolSize, PipelinePoolSize: 1,
+		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10, PipelineReadBufferSize: 4 << 10, PipelineWriteBufferSize: 4 << 10,
+	}
+}
 
 // heap is what is in use after everything that can go has gone: pools let go of what they keep at the second collection.
 func heap() int64 {
@@ -42,7 +56,7 @@ func eachKey(t *testing.T, n int, use func(key string) error) (grown int64) {
 	run := func(name string, n int) {
 		var next, failed atomic.Int64
 		var all sync.WaitGroup
-		for range 256 {
+		for range users {
 			all.Go(func() {
 				for i := next.Add(1); i <= int64(n) && failed.Load() == 0; i = next.Add(1) {
 					if err := use(name + strconv.FormatInt(i, 10)); err != nil {
@@ -65,7 +79,7 @@ func eachKey(t *testing.T, n int, use func(key string) error) (grown int64) {
 
 func TestKeysUsedOnceLeaveNoMemoryBehind(t *testing.T) {
 	srv := testenv.Redis(t)
-	s := connect(t, srv.Addr())
+	s := connectBy(t, sparing(srv), plain, slow)
 	once := latchkey.Func(s.WithLock("once:#{param}"), func(context.Context, string) (bool, error) { return true, nil })
 	grown := eachKey(t, keysOnce, func(key string) error {
 		_, err := once(context.Background(), key)
@@ -95,6 +109,15 @@ func TestMutexPerKeyIsSeenToLeaveMemoryBehind(t *testing.T) {
 	runtime.KeepAlive(&mutexes)
 }
 
+// pass waits for a key, and lets it go at once.
+func pass(ctx context.Context, s *service, key string, done chan<- error) {
+	lease, err := s.Acquire(ctx, key, latchkey.Wait(patience))
+	if err == nil {
+		err = lease.Release(ctx)
+	}
+	done <- err
+}
+
 // noted is an observer that tells of each key when the first caller waits for it.
 type noted struct{ waits sync.Map }
 
@@ -111,29 +134,26 @@ func (n *noted) Observe(_ context.Context, e latchkey.Event) {
 }
 
 func TestContendedKeysLeaveNoMemoryBehind(t *testing.T) {
-	const n = 10_000
 	srv := testenv.Redis(t)
-	here := connectBy(t, &redis.Options{Addr: srv.Addr(), PoolSize: poolSize}, plain)
 	notes := &noted{}
-	there := connectBy(t, &redis.Options{Addr: srv.Addr(), PoolSize: poolSize}, plain, latchkey.Observe(notes))
-	pass := func(ctx context.Context, s *service, key string, done chan<- error) {
-		lease, err := s.Acquire(ctx, key, latchkey.Wait(patience))
-		if err == nil {
-			err = lease.Release(ctx)
-		}
-		done <- err
-	}
-	grown := eachKey(t, n, func(key string) error {
+	here, there := connectBy(t, sparing(srv), plain, slow), connectBy(t, sparing(srv), plain, slow, latchkey.Observe(notes))
+	grown := eachKey(t, keysHeld, func(key string) error {
 		held, err := here.Acquire(context.Background(), key)
 		if err != nil {
 			return err
 		}
 		// One waits in another process, one gives up there, and one waits here.
 		done, gaveUp := make(chan error, 2), make(chan error, 1)
+		defer held.Release(context.Background())
 		waits := notes.waiting(key)
 		go pass(context.Background(), there, key, done)
-		<-waits
+		select {
+		case <-waits:
+		case err := <-done:
+			return fmt.Errorf("it was to wait: %w", err)
+		}
 		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
 		impatient := &queuedCtx{Context: ctx, queued: make(chan struct{})}
 		go pass(impatient, there, key, gaveUp)
 		<-impatient.queued
@@ -146,13 +166,13 @@ func TestContendedKeysLeaveNoMemoryBehind(t *testing.T) {
 		}
 		return errors.Join(held.Release(context.Background()), <-done, <-done)
 	})
-	if grown > n*waiterRoom {
-		t.Errorf("the heap has grown by %d bytes, over %d", grown, n*waiterRoom)
+	if grown > waiterRoom {
+		t.Errorf("the heap has grown by %d bytes, over %d", grown, waiterRoom)
 	}
 	nothingLeft(t, srv)
 	counts := srv.Commands(t)
 	t.Logf("%d waiters queued on the server, %d were handed a lock", counts["zadd"], counts["publish"])
-	if counts["zadd"] < n || counts["publish"] < n {
+	if counts["zadd"] < keysHeld || counts["publish"] < keysHeld {
 		t.Errorf("only %d waiters queued and %d were handed a lock: nothing is shown", counts["zadd"], counts["publish"])
 	}
 	runtime.KeepAlive(here)
@@ -160,35 +180,35 @@ func TestContendedKeysLeaveNoMemoryBehind(t *testing.T) {
 }
 
 func TestKeysWhoseOnlyWaiterGaveUpLeaveNoMemoryBehind(t *testing.T) {
-	const n = 10_000
 	srv := testenv.Redis(t)
 	notes := &noted{}
-	here := connectBy(t, &redis.Options{Addr: srv.Addr(), PoolSize: poolSize}, plain)
-	there := connectBy(t, &redis.Options{Addr: srv.Addr(), PoolSize: poolSize}, plain, latchkey.Observe(notes))
-	grown := eachKey(t, n, func(key string) error {
+	here, there := connectBy(t, sparing(srv), plain, slow), connectBy(t, sparing(srv), plain, slow, latchkey.Observe(notes))
+	grown := eachKey(t, keysHeld, func(key string) error {
 		held, err := here.Acquire(context.Background(), key)
 		if err != nil {
 			return err
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
+		defer held.Release(context.Background())
 		waits, gaveUp := notes.waiting(key), make(chan error, 1)
-		go func() {
-			_, err := there.Acquire(ctx, key, latchkey.Wait(patience))
-			gaveUp <- err
-		}()
-		<-waits
+		go pass(ctx, there, key, gaveUp)
+		select {
+		case <-waits:
+		case err := <-gaveUp:
+			return fmt.Errorf("it was to wait: %w", err)
+		}
 		cancel()
 		if err := <-gaveUp; !errors.Is(err, latchkey.ErrBusy) {
 			return fmt.Errorf("it was to give up: %w", err)
 		}
 		return held.Release(context.Background())
 	})
-	if grown > n*waiterRoom {
-		t.Errorf("the heap has grown by %d bytes, over %d", grown, n*waiterRoom)
+	if grown > waiterRoom {
+		t.Errorf("the heap has grown by %d bytes, over %d", grown, waiterRoom)
 	}
 	nothingLeft(t, srv)
-	if joined := srv.Commands(t)["zadd"]; joined < n {
+	if joined := srv.Commands(t)["zadd"]; joined < keysHeld {
 		t.Errorf("only %d waiters queued: nothing is shown", joined)
 	}
 	runtime.KeepAlive(here)

@@ -5,8 +5,11 @@ package itest
 import (
 	"bufio"
 	"context"
+	"crypto/sha1"
+	"encoding/hex"
 	"errors"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,11 +24,14 @@ import (
 
 // monitor reads along what a server is told, in the server's order.
 type monitor struct {
-	rdb  *redis.Client // for the marks
-	mu   sync.Mutex
-	seen []told
-	news chan struct{}
-	done chan struct{}
+	rdb     *redis.Client     // for the marks
+	sources map[string]string // what latchkey's scripts end with, by kind
+
+	mu    sync.Mutex
+	seen  []told
+	kinds map[string]string // of the scripts that the server was told, by the name it knows them under
+	news  chan struct{}
+	done  chan struct{}
 }
 
 // told is one command as the server got it.
@@ -35,29 +41,24 @@ type told struct {
 	args   []string
 }
 
-// What latchkey asks of a server; see kind.
+// What latchkey asks of a server, named as its scripts are; see kind.
 const (
 	acquires = "acquire"
 	renews   = "renew"
 	releases = "release"
 	leaves   = "leave"
-	mints    = "mint"
 )
 
-// kind tells which operation on a lock a command is, by its shape; "" if none.
-func (c told) kind() string {
-	name := strings.ToLower(c.args[0])
-	switch {
+// kind tells which operation on a lock a command is; "" if none. The monitor's mutex is held.
+func (m *monitor) kind(c told) string {
+	switch name := strings.ToLower(c.args[0]); {
 	case c.script:
 	case name == "set" && slices.Contains(c.args, "nx"):
 		return acquires
-	case name != "evalsha" && name != "eval" || len(c.args) < 5:
-	case c.args[2] == "3":
-		return acquires
-	case c.args[2] == "1":
-		return renews
-	case c.args[2] == "2":
-		return map[int]string{6: releases, 7: mints, 8: leaves}[len(c.args)]
+	case name == "evalsha":
+		return m.kinds[c.args[1]]
+	case name == "eval":
+		return m.kinds[shaOf(c.args[1])]
 	}
 	return ""
 }
@@ -67,15 +68,22 @@ func (c told) owner() string {
 	if strings.EqualFold(c.args[0], "set") {
 		return c.args[2]
 	}
-	return c.args[6]
+	keys, _ := strconv.Atoi(c.args[2])
+	return c.args[3+keys]
 }
 
-// key is the lock that an operation is about.
-func (c told) key() string {
-	if strings.EqualFold(c.args[0], "set") {
-		return c.args[1]
+func shaOf(source string) string {
+	sum := sha1.Sum([]byte(source))
+	return hex.EncodeToString(sum[:])
+}
+
+// learn remembers what a script does that the server was just told. The monitor's mutex is held.
+func (m *monitor) learn(source string) {
+	for kind, end := range m.sources {
+		if strings.HasSuffix(source, end) {
+			m.kinds[shaOf(source)] = kind
+		}
 	}
-	return c.args[3]
 }
 
 func watch(t *testing.T, srv *testenv.Server) *monitor {
@@ -85,14 +93,23 @@ func watch(t *testing.T, srv *testenv.Server) *monitor {
 		t.Fatal(err)
 	}
 	m := &monitor{
-		rdb:  redis.NewClient(&redis.Options{Addr: srv.Addr()}),
+		rdb:     redis.NewClient(&redis.Options{Addr: srv.Addr()}),
+		sources: make(map[string]string), kinds: make(map[string]string),
 		news: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	for _, kind := range []string{acquires, renews, releases, leaves} {
+		source, err := os.ReadFile("../redisstore/lua/" + kind + ".lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.sources[kind] = string(source)
 	}
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(nil, 1<<20)
 	if _, err := conn.Write([]byte("MONITOR\r\n")); err != nil || !lines.Scan() {
 		t.Fatalf("MONITOR: %v", errors.Join(err, lines.Err()))
 	}
+	srv.Do(t, "SCRIPT", "FLUSH") // the server is told all scripts anew, and so are we
 	go m.read(lines)
 	t.Cleanup(func() {
 		_ = conn.Close()
@@ -129,6 +146,9 @@ func (m *monitor) read(lines *bufio.Scanner) {
 		}
 		m.mu.Lock()
 		m.seen = append(m.seen, c)
+		if strings.EqualFold(c.args[0], "eval") && len(c.args) > 1 {
+			m.learn(c.args[1])
+		}
 		m.mu.Unlock()
 		select {
 		case m.news <- struct{}{}:
@@ -177,7 +197,7 @@ func (m *monitor) between(from, to int, kind string) (ops []told) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, c := range m.seen[from:to] {
-		if c.kind() != kind {
+		if m.kind(c) != kind {
 			continue
 		}
 		if strings.EqualFold(c.args[0], "eval") {

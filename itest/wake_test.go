@@ -91,12 +91,12 @@ func TestWaitersGetInThoughTheirPushesAreLost(t *testing.T) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		for n := int64(0); ; {
+		for {
 			select {
 			case <-stop:
 				return
 			case <-time.After(10 * time.Millisecond):
-				n, _ = m.rdb.Do(context.Background(), "CLIENT", "KILL", "TYPE", "pubsub").Int64()
+				n, _ := m.rdb.Do(context.Background(), "CLIENT", "KILL", "TYPE", "pubsub").Int64()
 				killed.Add(n)
 			}
 		}

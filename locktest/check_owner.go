@@ -47,7 +47,7 @@ var ownerChecks = []check{
 				view := []latchkey.Store{p.a, p.b}[i%2]
 				owner := p.owner("owner" + string(rune('A'+i)))
 				all.Go(func() {
-					op := latchkey.Op{Kind: latchkey.OpAcquire, Key: key, Owner: owner, Lease: long, Fast: i%3 == 0}
+					op := latchkey.Op{Kind: latchkey.OpAcquire, Key: key, Owner: owner, Lease: long, Fast: round%2 == 0 || i%3 == 0}
 					view.Do(nowhere, []*latchkey.Op{&op})
 					if op.Err != nil {
 						failed.Store(&op.Err)

@@ -62,7 +62,7 @@ func New() *Store {
 
 // Capabilities implements [latchkey.Store]: everything, instantly.
 func (s *Store) Capabilities() latchkey.Capabilities {
-	return latchkey.Capabilities{Push: true, Tokens: true, ManyKeys: true, Bars: true, Instant: true}
+	return latchkey.Capabilities{Push: true, Tokens: true, Proofs: true, ManyKeys: true, Bars: true, Instant: true}
 }
 
 // Listen implements [latchkey.Store].
@@ -105,6 +105,11 @@ func (s *Store) do(ops []*latchkey.Op) {
 			if op.OK = s.holder(op.Key, now) == op.Owner; op.OK {
 				op.Token = s.mint(op.Tokens)
 			}
+		case latchkey.OpProve:
+			owner := s.holder(op.Key, now)
+			if op.OK = owner != "" && latchkey.Proof(owner) == op.Owner; op.OK {
+				op.Remaining = s.locks[op.Key].end - now
+			}
 		}
 	}
 }
@@ -136,7 +141,7 @@ func (s *Store) acquire(op *latchkey.Op, now time.Duration) {
 		l.owner = ""
 	}
 	if l.owner != "" && (l.owner == op.Prev || s.isBarred(op.Key, l.owner, now)) {
-		s.next(op.Key, &l, now)
+		s.next(&l, now)
 	}
 	if l.owner != "" && l.owner != op.Owner || s.isBarred(op.Key, op.Owner, now) {
 		s.refuse(op, op.Key, &l, now)
@@ -195,13 +200,13 @@ func (s *Store) release(op *latchkey.Op, now time.Duration) {
 		l.leave(op.Owner)
 	}
 	if op.OK = l.owner == op.Owner && l.end > now; op.OK {
-		s.next(op.Key, &l, now)
+		s.next(&l, now)
 	}
 	s.put(op.Key, l)
 }
 
 // next gives the lock to the first in the queue, or to nobody.
-func (s *Store) next(key string, l *lock, now time.Duration) {
+func (s *Store) next(l *lock, now time.Duration) {
 	if len(l.queue) == 0 {
 		l.owner, l.end = "", 0
 		return

@@ -32,7 +32,7 @@ type master struct {
 
 func newMaster(index int, client redis.UniversalClient, patience time.Duration) *master {
 	m := &master{index: index, client: client, patience: patience}
-	m.batch = batch.New(m.trip, patience)
+	m.batch = batch.New(m.trip, func(*call) {}, patience)
 	return m
 }
 

@@ -43,7 +43,8 @@ func (s *Store) command(ctx context.Context, op *latchkey.Op) *command {
 		if op.Queue {
 			channel = s.channel
 		}
-		return &command{redis.NewCmd(ctx, "evalsha", acquireScript.sha, 4, op.Key, queueKey(op.Key), counterKey(op.Key), barsKey(op.Key),
+		return &command{redis.NewCmd(ctx, "evalsha", acquireScript.sha, 4,
+			op.Key, queueKey(op.Key), counterKey(op.Key), barsKey(op.Key),
 			op.Owner, ms, op.Prev, channel, op.Grant.Milliseconds(), op.Tokens, latchkey.OwnerPrefix), op, &acquireScript}
 	case op.Kind == latchkey.OpRenew:
 		return &command{redis.NewCmd(ctx, "evalsha", renewScript.sha, 1, op.Key, op.Owner, ms), op, &renewScript}
@@ -52,8 +53,11 @@ func (s *Store) command(ctx context.Context, op *latchkey.Op) *command {
 			op.Owner, s.channel, op.Grant.Milliseconds(), op.Bar.Milliseconds()), op, &leaveScript}
 	case op.Kind == latchkey.OpRelease:
 		return &command{redis.NewCmd(ctx, "evalsha", releaseScript.sha, 2, op.Key, queueKey(op.Key), op.Owner), op, &releaseScript}
+	case op.Kind == latchkey.OpProve:
+		return &command{redis.NewCmd(ctx, "evalsha", proveScript.sha, 1, op.Key, op.Owner), op, &proveScript}
 	case op.Kind == latchkey.OpToken:
-		return &command{redis.NewCmd(ctx, "evalsha", tokenScript.sha, 2, op.Key, counterKey(op.Key), op.Owner, op.Tokens), op, &tokenScript}
+		return &command{redis.NewCmd(ctx, "evalsha", tokenScript.sha, 2, op.Key, counterKey(op.Key),
+			op.Owner, op.Tokens), op, &tokenScript}
 	}
 	panic(fmt.Sprintf("redisstore: unknown operation %d", op.Kind))
 }
@@ -87,6 +91,8 @@ func (c *command) answer() {
 		switch {
 		case op.OK && op.Tokens > 0:
 			op.Token = number(v, 1) - op.Tokens + 1
+		case op.OK && op.Kind == latchkey.OpProve:
+			op.Remaining = max(time.Duration(number(v, 1))*time.Millisecond, 0)
 		case !op.OK && op.Kind == latchkey.OpAcquire:
 			c.refused(v)
 		}
@@ -136,11 +142,13 @@ func parse(text string) int64 {
 // final reports whether the server would answer the same error again: it answered at all, and did not say that it is
 // only in a bad moment.
 func final(err error) bool {
-	var reply redis.Error
-	if !errors.As(err, &reply) {
+	if _, ok := errors.AsType[redis.Error](err); !ok {
 		return false
 	}
-	for _, passing := range []string{"LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "NOREPLICAS", "OOM", "MISCONF", "ERR max number of clients"} {
+	for _, passing := range []string{
+		"LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "NOREPLICAS", "OOM", "MISCONF",
+		"ERR max number of clients",
+	} {
 		if redis.HasErrorPrefix(err, passing) {
 			return false
 		}

@@ -46,7 +46,8 @@ func New(client redis.UniversalClient) *Store {
 			panic("redisstore: New: the client is nil; pass redis.NewClient(...)")
 		}
 	case *redis.Ring:
-		panic("redisstore: New: a redis.Ring moves keys to another server when one is down, locked or not; use a redis.Client, a failover client or a redis.ClusterClient")
+		panic("redisstore: New: a redis.Ring moves keys to another server when one is down, locked or not; " +
+			"use a redis.Client, a failover client or a redis.ClusterClient")
 	}
 	return &Store{
 		client:    client,
@@ -58,7 +59,7 @@ func New(client redis.UniversalClient) *Store {
 // Capabilities implements [latchkey.Store].
 func (s *Store) Capabilities() latchkey.Capabilities {
 	_, cluster := s.client.(*redis.ClusterClient)
-	return latchkey.Capabilities{Push: true, Tokens: true, ManyKeys: !cluster, Bars: true}
+	return latchkey.Capabilities{Push: true, Tokens: true, Proofs: true, ManyKeys: !cluster, Bars: true}
 }
 
 // Do implements [latchkey.Store]: one command or one pipeline.

@@ -49,6 +49,9 @@ var renewLua string
 //go:embed lua/token.lua
 var tokenLua string
 
+//go:embed lua/prove.lua
+var proveLua string
+
 var (
 	acquireScript     = newScript(passLua, mintLua, barsLua, acquireLua)
 	acquireManyScript = newScript(barsLua, acquireManyLua)
@@ -56,4 +59,5 @@ var (
 	leaveScript       = newScript(passLua, leaveLua)
 	renewScript       = newScript(renewLua)
 	tokenScript       = newScript(mintLua, tokenLua)
+	proveScript       = newScript(proveLua)
 )

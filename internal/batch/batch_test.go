@@ -22,7 +22,7 @@ func TestItemsThatComeWhileTripsAreUnderWayShareTheNext(t *testing.T) {
 			}
 			mu.Unlock()
 			time.Sleep(time.Millisecond)
-		}, time.Second)
+		}, func(int) {}, time.Second)
 		for i := range 1200 {
 			b.Add(i)
 			if i < 2 {
@@ -56,7 +56,7 @@ func TestAStuckTripDoesNotKeepTheOthers(t *testing.T) {
 				}
 				done <- i
 			}
-		}, time.Second)
+		}, func(int) {}, time.Second)
 		b.Add(0)
 		synctest.Wait()
 		b.Add(1)
@@ -66,12 +66,46 @@ func TestAStuckTripDoesNotKeepTheOthers(t *testing.T) {
 		if len(done) != 0 {
 			t.Fatal("void: the lanes are not stuck")
 		}
-		time.Sleep(2 * time.Second)
 		b.Add(3)
+		time.Sleep(time.Second + 10*time.Millisecond) // nobody comes any more
 		synctest.Wait()
 		if len(done) != 2 {
 			t.Errorf("%d items got through; want those that came behind the stuck ones", len(done))
 		}
+		time.Sleep(2 * time.Second)
+		b.Add(4)
+		synctest.Wait()
+		if len(done) != 3 {
+			t.Errorf("%d items got through; want one more", len(done))
+		}
 		close(release)
+		time.Sleep(time.Second) // until the carriers have ended
+	})
+}
+
+func TestItemsAreLookedAtWhileTheyWaitAndTravel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var mu sync.Mutex
+		looks := make(map[int]int)
+		b := batch.New(func([]int) { <-release }, func(i int) {
+			mu.Lock()
+			defer mu.Unlock()
+			looks[i]++
+		}, time.Hour)
+		for i := range 5 {
+			b.Add(i)
+			synctest.Wait() // two travel, the others wait
+		}
+		time.Sleep(100 * time.Millisecond)
+		close(release)
+		time.Sleep(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		for i := range 5 {
+			if n := looks[i]; n < 15 || n > 25 {
+				t.Errorf("%d looks at item %d in 100 ms, want one each 5 ms", n, i)
+			}
+		}
 	})
 }

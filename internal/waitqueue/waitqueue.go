@@ -88,7 +88,7 @@ func (t *Table[B]) Enter(ctx context.Context, key string, wait time.Duration) (t
 		s.mu.Unlock()
 		return turn, baton
 	}
-	w := s.free.Get().(*waiter[B])
+	w := s.free.Get().(*waiter[B]) //nolint:forcetypeassert // nothing else is in the pool
 	turn.push(w)
 	s.mu.Unlock()
 	defer s.free.Put(w)

@@ -11,7 +11,7 @@ import (
 
 // Item is one lease under watch. Its fields are set before Add and not changed while it is watched.
 type Item struct {
-	// Lease is how long the store keeps the hold after each renewal.
+	// Lease is how long the store keeps the hold after each renewal. Only ExtendFor changes it while it is watched.
 	Lease time.Duration
 	// Fixed leases are not renewed; they end.
 	Fixed bool
@@ -89,6 +89,14 @@ func (d *Dog) Extend(it *Item, sent Reading) {
 	it.Deadline.Set(End(sent, it.Lease))
 	it.due, it.renewing = sent.Add(it.Lease/3), false
 	d.schedule(it)
+}
+
+// ExtendFor is Extend for a lease whose length is another one now.
+func (d *Dog) ExtendFor(it *Item, sent Reading, lease time.Duration) {
+	d.mu.Lock()
+	it.Lease = lease
+	d.mu.Unlock()
+	d.Extend(it, sent)
 }
 
 // Retry notes that a renewal failed and asks for another one, soon.

@@ -1,0 +1,142 @@
+package grpcmw
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+
+	"github.com/latchkey-go/latchkey"
+)
+
+// Stream returns the interceptor for streaming methods.
+func (s *RuleSet) Stream() grpc.StreamServerInterceptor {
+	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+		e := s.lookUp(info.FullMethod)
+		switch {
+		case e.err != nil:
+			return s.misfit(ss.Context(), info.FullMethod, e.err)
+		case e.bound == nil:
+			return handler(srv, ss)
+		}
+		return s.stream(srv, ss, info.FullMethod, e.bound, handler)
+	}
+}
+
+// stream runs a handler that is locked as soon as it receives.
+func (s *RuleSet) stream(
+	srv any, ss grpc.ServerStream, method string, bound *latchkey.Bound, handler grpc.StreamHandler,
+) (err error) {
+	base, cancel := context.WithCancelCause(s.arrived(ss.Context()))
+	ls := &lockedStream{
+		ServerStream: ss, rules: s, method: method, bound: bound,
+		ctx: &streamCtx{Context: base, cancel: cancel},
+	}
+	defer func() { // also after a panic
+		var o outcome
+		o.own, o.ran = err, true
+		o.err = err
+		if lease := ls.ctx.lease.Load(); lease != nil {
+			if lost := lease.Release(base); errors.Is(lost, latchkey.ErrLeaseLost) {
+				o.err = errors.Join(err, lost)
+			}
+		}
+		cancel(nil)
+		if failed := ls.failed.Load(); failed != nil {
+			err = *failed
+			return
+		}
+		err = s.finish(base, method, o)
+	}()
+	return handler(srv, ls)
+}
+
+// lockedStream takes the lock when the first message is there.
+type lockedStream struct {
+	grpc.ServerStream
+	rules  *RuleSet
+	method string
+	bound  *latchkey.Bound
+	ctx    *streamCtx
+	first  atomic.Bool           // the first message has been asked for
+	failed atomic.Pointer[error] // why there is no lock
+}
+
+// Context implements [grpc.ServerStream].
+func (s *lockedStream) Context() context.Context { return s.ctx }
+
+// SendMsg implements [grpc.ServerStream].
+func (s *lockedStream) SendMsg(m any) error {
+	if failed := s.failed.Load(); failed != nil {
+		return *failed
+	}
+	return s.ServerStream.SendMsg(m)
+}
+
+// RecvMsg implements [grpc.ServerStream].
+func (s *lockedStream) RecvMsg(m any) error {
+	if failed := s.failed.Load(); failed != nil {
+		return *failed
+	}
+	err := s.ServerStream.RecvMsg(m)
+	if !s.first.CompareAndSwap(false, true) {
+		return err
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		return s.fail(&latchkey.KeyError{Template: s.method, Reason: "req is missing: the stream has no message"})
+	case err != nil:
+		return err
+	}
+	lease, err := s.bound.Enter(s.ctx.Context, []any{&call{ctx: s.ctx.Context, method: s.method, req: m}})
+	switch {
+	case err != nil:
+		return s.fail(err)
+	case lease != nil:
+		s.ctx.hold(lease)
+	}
+	return nil
+}
+
+// fail ends the stream: it has no lock.
+func (s *lockedStream) fail(err error) error {
+	status := s.rules.finish(s.ctx.Context, s.method, outcome{err: err})
+	s.failed.Store(&status)
+	s.ctx.cancel(status)
+	return status
+}
+
+// streamCtx is the context of a stream: the same from its start, though the lease comes later.
+type streamCtx struct {
+	context.Context
+	cancel context.CancelCauseFunc
+	lease  atomic.Pointer[latchkey.Lease]
+}
+
+// hold makes the context carry a lease, whose loss ends it.
+func (c *streamCtx) hold(lease *latchkey.Lease) {
+	c.lease.Store(lease)
+	ctx := lease.Context()
+	context.AfterFunc(ctx, func() { c.cancel(context.Cause(ctx)) })
+}
+
+// Err implements [context.Context]. The lease's context compares its deadline with the clock.
+func (c *streamCtx) Err() error {
+	if err := c.Context.Err(); err != nil {
+		return err
+	}
+	if lease := c.lease.Load(); lease != nil {
+		return lease.Context().Err()
+	}
+	return nil
+}
+
+// Value implements [context.Context].
+func (c *streamCtx) Value(key any) any {
+	if lease := c.lease.Load(); lease != nil {
+		return lease.Context().Value(key)
+	}
+	return c.Context.Value(key)
+}

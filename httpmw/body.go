@@ -1,0 +1,146 @@
+package httpmw
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"reflect"
+
+	"github.com/latchkey-go/latchkey"
+)
+
+// call is one request while its key is made. One goroutine uses it.
+type call struct {
+	m      *middleware
+	r      *http.Request
+	params url.Values // of the query, once it is asked for
+	fields url.Values // of the form
+
+	read    bool // the body has been read:
+	content []byte
+	bodyErr error
+	value   any // what it says in JSON
+}
+
+// request is what the handler gets: the request with the context of the lease, and the whole body if it was read.
+func (c *call) request(ctx context.Context) *http.Request {
+	r := c.r.WithContext(ctx)
+	if c.read {
+		r.Body = replayed{bytes.NewReader(c.content), c.r.Body}
+	}
+	return r
+}
+
+// replayed is a body that was read before.
+type replayed struct {
+	*bytes.Reader
+	original io.Closer
+}
+
+func (b replayed) Close() error { return b.original.Close() }
+
+// bodyError says why a body can't be used, without quoting it. What is behind it is for logs.
+type bodyError struct {
+	text  string
+	cause error
+}
+
+func (e *bodyError) Error() string { return e.text }
+func (e *bodyError) Unwrap() error { return e.cause }
+
+// bytes reads the body, once.
+func (c *call) bytes() ([]byte, error) {
+	if c.read || c.bodyErr != nil {
+		return c.content, c.bodyErr
+	}
+	body, limit := c.r.Body, c.m.maxBody
+	if body == nil || body == http.NoBody {
+		return nil, nil
+	}
+	if c.r.ContentLength > limit {
+		c.bodyErr = tooLarge(limit)
+		return nil, c.bodyErr
+	}
+	var buf bytes.Buffer
+	if n := c.r.ContentLength; n > 0 {
+		buf.Grow(int(n) + bytes.MinRead) // so that reading to the end needs no more
+	}
+	switch n, err := buf.ReadFrom(io.LimitReader(body, limit+1)); {
+	case err != nil:
+		c.bodyErr = &bodyError{"can't be read to its end", err}
+	case n > limit:
+		c.bodyErr = tooLarge(limit)
+	default:
+		c.content, c.read = buf.Bytes(), true
+	}
+	return c.content, c.bodyErr
+}
+
+func tooLarge(limit int64) error {
+	return &bodyError{fmt.Sprintf("is longer than the %d bytes allowed", limit), &http.MaxBytesError{Limit: limit}}
+}
+
+// jsonBody is the member body.
+func (r *roots) jsonBody() latchkey.Member {
+	if r.body == nil {
+		return latchkey.Member{Type: reflect.TypeFor[jsonValue](), Of: jsonMembers{}, Get: get((*call).untyped)}
+	}
+	t := r.body
+	return latchkey.Member{
+		Type: reflect.PointerTo(t),
+		Get:  get(func(c *call) (any, error) { return c.json(func() any { return reflect.New(t).Interface() }) }),
+	}
+}
+
+// json returns what the body says, decoded into what to makes; nil if there is no body.
+func (c *call) json(to func() any) (any, error) {
+	if c.value != nil {
+		return c.value, nil
+	}
+	content, err := c.bytes()
+	if content = bytes.TrimSpace(content); err != nil || len(content) == 0 || string(content) == "null" {
+		return nil, err
+	}
+	v := to()
+	if err := json.Unmarshal(content, v); err != nil {
+		c.bodyErr = &bodyError{"is not the JSON that is expected here", err}
+		return nil, c.bodyErr
+	}
+	c.value = v
+	return v, nil
+}
+
+// form returns a field of a form in the body, never a parameter of the URL.
+func (c *call) form(name string) (string, error) {
+	if c.fields == nil {
+		kind, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
+		if kind != "application/x-www-form-urlencoded" && kind != "multipart/form-data" {
+			return "", errors.New("is not there: the body is no form")
+		}
+		content, err := c.bytes()
+		if err != nil {
+			return "", err
+		}
+		// A copy parses its own body: the handler finds the original as it came.
+		r := &http.Request{Method: http.MethodPost, Header: c.r.Header, Body: io.NopCloser(bytes.NewReader(content)), URL: &url.URL{}}
+		if kind == "multipart/form-data" {
+			err = r.ParseMultipartForm(c.m.maxBody)
+		} else {
+			err = r.ParseForm()
+		}
+		if r.MultipartForm != nil {
+			defer func() { _ = r.MultipartForm.RemoveAll() }() // files, of which the memory bound leaves none on disk
+		}
+		if err != nil {
+			return "", &bodyError{"is not there: the form can't be read", err}
+		}
+		c.fields = r.PostForm
+	}
+	return single(c.fields[name])
+}

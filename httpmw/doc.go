@@ -1,0 +1,80 @@
+// Package httpmw runs HTTP handlers under a distributed lock whose key comes from the request.
+//
+//	locked := httpmw.New(locks.WithLock("order:#{path.id}", latchkey.Wait(3*time.Second)))
+//	mux.Handle("POST /orders/{id}/pay", locked(pay))
+//
+// # Names in the key template
+//
+//	path.id               a wildcard of the route, unescaped
+//	query.sku             a parameter of the URL
+//	header["X-Tenant"]    a header, in any case
+//	cookie.sid            a cookie
+//	form.x                a field of a form in the body
+//	body.x                a member of a JSON body; [Body] gives it a type, which the template is checked against
+//	method, host, route   the request's method, its host in lower case, and the pattern that matched
+//
+// A value that is missing or blank is an error and the handler does not run; write #{query.coupon ?? "none"} where
+// that is fine. A parameter, header, cookie or field that is given several times with different values is an error too:
+// the lock and the handler might pick different ones. JSON without a declared type is compared by exact names, and a
+// member that is there in two cases is refused for the same reason; lists in it can't be used: declare a type.
+//
+// Path values are what [http.Request.PathValue] says, unescaped if the router has not done so, so that one resource has
+// one key however its path was written. The middleware must run inside the router: around a single route, not around
+// the mux. http.ServeMux, chi and echo v5 (echo.WrapMiddleware) provide path values by themselves. gin and echo v4 need a
+// few lines that pass them on:
+//
+//	func ginLock(mw func(http.Handler) http.Handler) gin.HandlerFunc {
+//		return func(c *gin.Context) {
+//			for _, p := range c.Params {
+//				c.Request.SetPathValue(p.Key, p.Value)
+//			}
+//			c.Request.Pattern = c.FullPath()
+//			locked := false
+//			mw(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+//				locked = true
+//				c.Request = r
+//				c.Next()
+//			})).ServeHTTP(c.Writer, c.Request)
+//			if !locked {
+//				c.Abort() // the middleware has answered
+//			}
+//		}
+//	}
+//
+//	func echoLock(mw func(http.Handler) http.Handler) echo.MiddlewareFunc {
+//		return func(next echo.HandlerFunc) echo.HandlerFunc {
+//			locked := echo.WrapMiddleware(mw)(next)
+//			return func(c echo.Context) error {
+//				for i, name := range c.ParamNames() {
+//					c.Request().SetPathValue(name, c.ParamValues()[i])
+//				}
+//				c.Request().Pattern = c.Path()
+//				return locked(c)
+//			}
+//		}
+//	}
+//
+// fiber is not supported: it runs on fasthttp, which has no http.Request and reuses the memory of the values it gives
+// out, so that a key would change while it is locked. There, wrap the function that the handler calls with
+// [latchkey.Func], whose arguments are copies of your own.
+//
+// # What the handler gets
+//
+// The handler gets the ResponseWriter that came in, untouched: Flusher, Hijacker, ReaderFrom and
+// [http.ResponseController] work. The request's context ends when the lease is lost. A body that the key needed is
+// read within a bound ([MaxBody]) and handed to the handler again, whole. The lock is released when the handler
+// returns, also by a panic, which passes on. Work that goes on longer, in a goroutine or on a hijacked connection, keeps
+// the lock with [latchkey.Detach].
+//
+// # What the caller gets
+//
+//	lock busy                 409, Retry-After
+//	no key in the request     400
+//	body over the bound       413
+//	store down                503, Retry-After
+//	lease lost, work done     what the handler wrote
+//
+// with a problem document (RFC 9457) that contains neither the key nor what a backend said. A caller that is gone, or
+// whose server cancelled it, gets no answer: the connection is aborted as by [http.ErrAbortHandler], since returning
+// without one would be 200. [OnError] replaces all of them.
+package httpmw

@@ -32,7 +32,7 @@ type Store struct {
 }
 
 // Option is an option of [New].
-type Option interface{ apply(*Store) }
+type Option interface{ apply(s *Store) }
 
 type option func(*Store)
 
@@ -43,7 +43,8 @@ func (o option) apply(s *Store) { o(s) }
 // round trip to the farthest master, and short beside the leases. New panics if it is under a millisecond.
 func MasterTimeout(d time.Duration) Option {
 	if d < time.Millisecond {
-		panic(fmt.Sprintf("quorumstore: MasterTimeout(%v): at least a millisecond is needed; leave the option out for %v", d, defaultPatience))
+		panic(fmt.Sprintf("quorumstore: MasterTimeout(%v): at least a millisecond is needed; leave the option out for %v",
+			d, defaultPatience))
 	}
 	return option(func(s *Store) { s.patience = d })
 }
@@ -57,7 +58,8 @@ func MasterTimeout(d time.Duration) Option {
 // is locked.
 func New(masters []redis.UniversalClient, opts ...Option) *Store {
 	if len(masters) < 3 {
-		panic(fmt.Sprintf("quorumstore: New: %d masters make no majority that survives the loss of one; pass three or five, or use redisstore for one", len(masters)))
+		panic(fmt.Sprintf("quorumstore: New: %d masters make no majority that survives the loss of one; "+
+			"pass three or five, or use redisstore for one", len(masters)))
 	}
 	s := &Store{
 		quorum: len(masters)/2 + 1, patience: defaultPatience,
@@ -82,7 +84,8 @@ func New(masters []redis.UniversalClient, opts ...Option) *Store {
 				panic(fmt.Sprintf("quorumstore: New: master %d is nil; pass redis.NewClient(...)", i+1))
 			}
 		case *redis.Ring:
-			panic(fmt.Sprintf("quorumstore: New: master %d is a redis.Ring, which moves keys to another server when one is down, locked or not; pass a client of one server", i+1))
+			panic(fmt.Sprintf("quorumstore: New: master %d is a redis.Ring, which moves keys to another server when one is down, "+
+				"locked or not; pass a client of one server", i+1))
 		}
 		if seen[client] {
 			panic(fmt.Sprintf("quorumstore: New: master %d is given twice; its vote would count double", i+1))

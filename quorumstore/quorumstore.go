@@ -14,7 +14,7 @@ import (
 )
 
 // defaultPatience is long beside a round trip and short beside a lease.
-const defaultPatience = 100 * time.Millisecond
+const defaultPatience = 200 * time.Millisecond
 
 // Store is a [latchkey.Store] in a majority of independent Redis masters. It is safe for concurrent use. Create it with
 // [New].
@@ -39,7 +39,7 @@ type option func(*Store)
 func (o option) apply(s *Store) { o(s) }
 
 // MasterTimeout is how long a master may take to answer before it counts as failed for this request, and is left out of the
-// next ones until a probe in the background finds it well: 100 milliseconds unless set. It should be several times the
+// next ones until a probe in the background finds it well: 200 milliseconds unless set. It should be several times the
 // round trip to the farthest master, and short beside the leases. New panics if it is under a millisecond.
 func MasterTimeout(d time.Duration) Option {
 	if d < time.Millisecond {

@@ -57,7 +57,7 @@ func (s *Store) command(ctx context.Context, op *latchkey.Op) *command {
 		return &command{redis.NewCmd(ctx, "evalsha", proveScript.sha, 1, op.Key, op.Owner), op, &proveScript}
 	case op.Kind == latchkey.OpToken:
 		return &command{redis.NewCmd(ctx, "evalsha", tokenScript.sha, 2, op.Key, counterKey(op.Key),
-			op.Owner, op.Tokens), op, &tokenScript}
+			op.Owner, op.Tokens, op.Above), op, &tokenScript}
 	}
 	panic(fmt.Sprintf("redisstore: unknown operation %d", op.Kind))
 }

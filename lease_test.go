@@ -3,6 +3,7 @@ package latchkey_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -328,6 +329,7 @@ func TestTokensGrowWhenTheLockIsHandedOverInsideTheProcess(t *testing.T) {
 	f := latchkey.Action0(locks.WithLock("k", latchkey.WaitForever(), latchkey.MintToken()), func(ctx context.Context) error {
 		lease, _ := latchkey.LeaseFrom(ctx)
 		token, err := lease.Token(ctx)
+		runtime.Gosched() // so that others come and queue, on a machine that is busy with something else too
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil || token <= last {

@@ -32,7 +32,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s)
 	scripts/each-module.sh $(CURDIR)/scripts/fuzz.sh $(FUZZTIME)
 
 need:
-	@scripts/need.sh redis-server cc
+	@scripts/need.sh redis-server postgres mariadb cc
 
 $(GOLANGCI):
 	@echo "building golangci-lint $(GOLANGCI_VERSION), once; a few minutes"

@@ -21,6 +21,7 @@ type request struct {
 	template string
 	start    watchdog.Reading
 	waits    bool // the observer has heard that it waits
+	apart    bool // for a transaction that is yet to begin: one that is open does not carry the lock
 	seen     bool // somebody else had the lock when it came
 }
 
@@ -72,8 +73,8 @@ func (l *Locks) acquireAny(ctx context.Context, full string, many []string, r *r
 	if len(many) > 1 {
 		return l.acquireMany(ctx, many, r)
 	}
-	near := carried(ctx)
-	h, err := l.enterHeld(ctx, near, full, r)
+	near, level := carried(ctx), levelOf(ctx)
+	h, err := l.enterHeld(ctx, near, level, full, r)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,10 @@ func (l *Locks) acquireAny(ctx context.Context, full string, many []string, r *r
 		le.one[0] = h
 		le.init(ctx, l, near, r)
 		l.observe(ctx, EventReentered, r.template, h.g.key(), 0, nil)
-		return le, nil
+		return level.adopt(ctx, le, nil, r)
+	}
+	if err := level.admits(ctx, full[len(l.prefix):], r); err != nil {
+		return nil, err
 	}
 	g, now, err := l.takeGood(ctx, full, r)
 	if err != nil {
@@ -93,7 +97,10 @@ func (l *Locks) acquireAny(ctx context.Context, full string, many []string, r *r
 	le.one[0] = &s.hold
 	l.begin(ctx, &s.hold, g, r, now)
 	le.init(ctx, l, near, r)
-	return le, nil
+	if level == nil {
+		return le, nil
+	}
+	return level.adopt(ctx, le, le.holds, r)
 }
 
 // init makes a lease of the holds it has in le.one or le.holds.
@@ -148,13 +155,13 @@ func (c *leaseCtx) find(store Store, full string, now watchdog.Reading) *hold {
 // wait for each other: whoever waits for a key holds only keys that come before it.
 func (l *Locks) acquireMany(ctx context.Context, keys []string, r *request) (*Lease, error) {
 	le := &Lease{holds: make([]*hold, 0, len(keys))}
-	near := carried(ctx)
+	near, level := carried(ctx), levelOf(ctx)
 	fresh := make([]string, 0, len(keys))
 	var grants []*grant
 	var err error
 	for _, key := range keys {
 		var h *hold
-		if h, err = l.enterHeld(ctx, near, key, r); err != nil {
+		if h, err = l.enterHeld(ctx, near, level, key, r); err != nil {
 			break
 		}
 		if h != nil {
@@ -163,14 +170,19 @@ func (l *Locks) acquireMany(ctx context.Context, keys []string, r *request) (*Le
 			fresh = append(fresh, key)
 		}
 	}
+	if err == nil && len(fresh) > 0 {
+		err = level.admits(ctx, fresh[0][len(l.prefix):], r)
+	}
 	if err == nil {
 		grants, err = l.takeMany(ctx, fresh, r)
 	}
+	var taken []*hold
 	if err == nil {
 		for _, g := range grants {
 			h := &hold{}
 			l.begin(ctx, h, g, r, watchdog.Now())
 			le.holds = append(le.holds, h)
+			taken = append(taken, h)
 		}
 		slices.SortFunc(le.holds, func(a, b *hold) int { return strings.Compare(a.g.full, b.g.full) })
 	}
@@ -183,7 +195,7 @@ func (l *Locks) acquireMany(ctx context.Context, keys []string, r *request) (*Le
 		}
 		return nil, err
 	}
-	return le, nil
+	return level.adopt(ctx, le, taken, r)
 }
 
 // takeGood takes one key and makes sure that it is worth having: the answer may have come after the caller, or the

@@ -28,6 +28,9 @@ func (b *Bound) Do(ctx context.Context, args []any, fn func(ctx context.Context)
 	if err != nil {
 		return err
 	}
+	if b.b.tx != nil {
+		return b.b.tx.run(ctx, lease, fn)
+	}
 	if lease == nil {
 		return fn(ctx)
 	}

@@ -48,6 +48,7 @@ type bound struct {
 	key     *KeyExpr
 	when    *condExpr // nil: always
 	request request
+	tx      *txPlan // nil: the function runs outside a transaction, or in its caller's
 	// inPlace: the key is read from the arguments where they are. Otherwise methods of the arguments may be called,
 	// which may keep them, so they have to be on the heap.
 	inPlace bool
@@ -72,7 +73,9 @@ func (d *Decorator) bind(fn any, args []reflect.Type) (*bound, error) {
 // compile compiles the decorator for these variables. name is what #{fn} stands for; if there is none whyNot says why.
 // unnamed: there are arguments that are no variables, for want of a name.
 func (d *Decorator) compile(name, whyNot string, vars []KeyVar, unnamed bool) (*bound, error) {
-	errs := append(slices.Clone(d.config.errs), d.config.hold.check(d.locks.caps)...)
+	hold := d.config.hold
+	errs := append(slices.Clone(d.config.errs), d.config.tx.check(&hold, d.locks.caps)...)
+	errs = append(errs, hold.check(d.locks.caps)...)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -85,7 +88,7 @@ func (d *Decorator) compile(name, whyNot string, vars []KeyVar, unnamed bool) (*
 		env.prefix = d.config.prefix + ":"
 	}
 	var err error
-	b := &bound{locks: d.locks, request: request{holdConfig: d.config.hold, template: d.template}}
+	b := &bound{locks: d.locks, request: request{holdConfig: hold, template: d.template}, tx: d.config.tx}
 	if b.key, err = compileKey(d.template, env); err != nil {
 		return nil, err
 	}
@@ -137,6 +140,7 @@ func (b *bound) enter(ctx context.Context, args []unsafe.Pointer) (*Lease, error
 
 func (b *bound) acquire(ctx context.Context, key string, many []string) (*Lease, error) {
 	r := b.request
+	r.apart = b.tx != nil && !b.tx.joins(ctx)
 	return b.locks.acquire(ctx, key, many, &r)
 }
 

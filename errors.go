@@ -20,6 +20,24 @@ var (
 	// ErrLeaseLost is returned, and is the cause of a cancelled context, when a lease ran out, was taken away
 	// or can no longer be shown to be held.
 	ErrLeaseLost = errors.New("latchkey: lease lost")
+
+	// ErrFenced is returned when a newer holder of the lock has been in the database before this one's transaction:
+	// the transaction was rolled back.
+	ErrFenced = errors.New("latchkey: fenced off by a newer holder of the lock")
+
+	// ErrOutcomeUnknown is returned when nobody can tell whether a transaction was committed: the connection was lost in
+	// COMMIT and the outcome could not be looked up. The lock is left to expire. Do not call again blindly.
+	ErrOutcomeUnknown = errors.New("latchkey: outcome of the transaction unknown")
+
+	// ErrRollbackOnly is returned by a transaction that could only be rolled back, since something that had joined it
+	// failed, although its own function succeeded.
+	ErrRollbackOnly = errors.New("latchkey: transaction was rolled back because a part of it failed")
+
+	// ErrTxFinished is returned when a transaction is used, or a hook is registered, after its end.
+	ErrTxFinished = errors.New("latchkey: transaction is over")
+
+	// ErrNoTx is returned when a hook is registered with a context that carries no open transaction.
+	ErrNoTx = errors.New("latchkey: no transaction in this context")
 )
 
 // BusyError says who was in the way of a lock: nobody by name, only for how long. It matches [ErrBusy].

@@ -95,6 +95,12 @@ type hold struct {
 	token  int64
 	minted bool
 	tokens sync.Mutex // serialises minting on demand
+
+	// fences counts the transactions that raised the hold's fence row. dbTokens were minted by databases.
+	fences  atomic.Int64
+	dbTokens map[*TxManager]int64
+	// expire: a transaction under the hold has an unknown outcome, so the lock must not be let go but run out.
+	expire bool
 }
 
 type phase uint8
@@ -158,7 +164,11 @@ func (h *hold) leave(c *leaseCtx, now watchdog.Reading) (last bool, lost error) 
 		lost = h.cause
 	}
 	if last && h.phase == phaseHeld {
-		h.phase = phaseReleased
+		if h.expire {
+			last = false // held on until the watchdog finds that it has run out
+		} else {
+			h.phase = phaseReleased
+		}
 	}
 	for i := range h.ctxs {
 		if h.ctxs[i] == c {

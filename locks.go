@@ -152,7 +152,7 @@ func (l *Locks) Held(ctx context.Context, key string) bool {
 			}
 		}
 	}
-	return false
+	return levelOf(ctx).holds(l.store, l.prefix+key, now)
 }
 
 // checkKey refuses keys that a template would never render to.

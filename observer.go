@@ -42,6 +42,8 @@ const (
 	EventReleased EventKind = "released"
 	// EventReleaseFailed: the store did not confirm a release (Err); it is repeated until the lease has ended.
 	EventReleaseFailed EventKind = "release-failed"
+	// EventHookFailed: a hook of a transaction under the lock failed (Err) after the transaction's end.
+	EventHookFailed EventKind = "hook-failed"
 )
 
 // Event is one thing that happened to one lock.

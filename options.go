@@ -52,6 +52,7 @@ type decoratorConfig struct {
 	when    string
 	maxKeys int
 	ctxVars map[string]ctxVar
+	tx      *txPlan
 	errs    []error
 }
 

@@ -128,6 +128,8 @@ type Op struct {
 	Bar time.Duration
 	// Tokens is how many successive fencing tokens to reserve (OpAcquire, OpToken); 0 reserves none.
 	Tokens int64
+	// Above makes the tokens of an OpToken larger than this number.
+	Above int64
 
 	// Err is why the operation has no answer. Its effect is then unknown.
 	Err error

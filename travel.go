@@ -118,10 +118,13 @@ func isHex(s string, n int) bool {
 var errNoBorrowedTokens = errors.New("latchkey: the lock came with the call, and its fencing tokens stay with the caller; " +
 	"leave out what needs a token here, or do not import the caller's leases")
 
-// enterHeld returns a hold on the key that is there already: in the context, or in the hands of whoever made this call.
-// It returns nil if there is none.
-func (l *Locks) enterHeld(ctx context.Context, near *leaseCtx, full string, r *request) (*hold, error) {
+// enterHeld returns a hold on the key that is there already: in the context, in a transaction that the context is in, or
+// in the hands of whoever made this call. It returns nil if there is none.
+func (l *Locks) enterHeld(ctx context.Context, near *leaseCtx, level *txLevel, full string, r *request) (*hold, error) {
 	if h := near.find(l.store, full, r.start); h != nil {
+		return h, nil
+	}
+	if h := level.find(l.store, full, r.start); h != nil {
 		return h, nil
 	}
 	proofs, _ := ctx.Value(importKey{}).(map[string][]string)

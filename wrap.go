@@ -75,12 +75,29 @@ func wrap[A, R any](
 			}
 			return r, err
 		}
+		if b.tx != nil {
+			return inTx(ctx, b.tx, lease, call, a)
+		}
 		if lease == nil {
 			return call(ctx, a)
 		}
 		defer lease.finish(&err)
 		return call(lease.Context(), a)
 	}, nil
+}
+
+// inTx runs the function in its transaction. It is a function of its own, and stays one, so that only calls with a
+// transaction pay for keeping arguments and result where the transaction finds them.
+//
+//go:noinline
+func inTx[A, R any](
+	ctx context.Context, p *txPlan, lease *Lease, call func(context.Context, A) (R, error), a A,
+) (r R, err error) {
+	err = p.run(ctx, lease, func(ctx context.Context) (err error) {
+		r, err = call(ctx, a)
+		return err
+	})
+	return r, err
 }
 
 // must is the panic of the forms that are used where a program is wired.

@@ -103,6 +103,7 @@ func (s *Store) do(ops []*latchkey.Op) {
 			s.release(op, now)
 		case latchkey.OpToken:
 			if op.OK = s.holder(op.Key, now) == op.Owner; op.OK {
+				s.token = max(s.token, op.Above)
 				op.Token = s.mint(op.Tokens)
 			}
 		case latchkey.OpProve:

@@ -35,7 +35,7 @@ func (s *Store) mint(op *latchkey.Op, deadline time.Time, acquired *ballot) {
 			}
 			return
 		}
-		floor := int64(0)
+		floor := op.Above
 		for _, v := range t.votes {
 			floor = max(floor, parse(v.floor))
 		}

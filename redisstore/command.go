@@ -55,7 +55,7 @@ func (s *Store) command(ctx context.Context, op *latchkey.Op) *command {
 		return &command{redis.NewCmd(ctx, "evalsha", proveScript.sha, 1, n.lock, op.Owner), op, &proveScript}
 	case op.Kind == latchkey.OpToken:
 		return &command{redis.NewCmd(ctx, "evalsha", tokenScript.sha, 2, n.lock, n.counter(),
-			op.Owner, op.Tokens), op, &tokenScript}
+			op.Owner, op.Tokens, op.Above), op, &tokenScript}
 	}
 	panic(fmt.Sprintf("redisstore: unknown operation %d", op.Kind))
 }

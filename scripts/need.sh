@@ -15,10 +15,23 @@ die() {
   exit 1
 }
 
+# found PROGRAM DIRECTORY...: is it in PATH or one of those?
+found() {
+  program=$1
+  shift
+  command -v "$program" >/dev/null && return
+  for dir in "$@"; do
+    [ -x "$dir/$program" ] && return
+  done
+  return 1
+}
+
 # have THING: is it there?
 have() {
   case $1 in
     redis-server) [ -n "${LATCHKEY_REDIS_SERVER:-}" ] || command -v redis-server >/dev/null ;;
+    postgres) found postgres /usr/lib/postgresql/*/bin /usr/pgsql-*/bin /opt/homebrew/opt/postgresql@*/bin ;;
+    mariadb) found mariadbd /usr/sbin /usr/libexec /usr/local/sbin /opt/homebrew/opt/mariadb/bin ;;
     cc) command -v "${CC:-gcc}" >/dev/null || command -v clang >/dev/null ;;
     *) die "need.sh: nobody has told me what $1 is" ;;
   esac
@@ -39,6 +52,12 @@ package_of() {
   case $1/$2 in
     redis-server/apt-get) echo redis-server ;;
     redis-server/*) echo redis ;;
+    postgres/dnf) echo postgresql-server ;;
+    postgres/zypper) echo postgresql-server ;;
+    postgres/*) echo postgresql ;;
+    mariadb/brew | mariadb/zypper | mariadb/pacman) echo mariadb ;;
+    mariadb/apk) echo mariadb mariadb-client ;;
+    mariadb/*) echo mariadb-server ;;
     cc/apt-get) echo gcc libc6-dev ;;
     cc/apk) echo gcc musl-dev ;;
     cc/dnf) echo gcc glibc-devel ;;

@@ -11,15 +11,16 @@ import (
 	"go.uber.org/goleak"
 )
 
-// shared is the server of SharedRedis and what a test binary has promised to end.
+// shared are the servers that the tests of a binary have in common.
 var shared struct {
-	mu   sync.Mutex
-	main bool // Main runs, so somebody will stop the server
-	srv  *Server
+	mu    sync.Mutex
+	main  bool // Main runs, so somebody will stop the servers
+	srv   *Server
+	bases map[string]*Database
 }
 
-// Main is a TestMain: it runs a child's function if this process is a [Child], and else the tests, stops the server of
-// [SharedRedis], and fails if goroutines are left that the options do not allow for. It does not return.
+// Main is a TestMain: it runs a child's function if this process is a [Child], and else the tests, stops the shared
+// servers, and fails if goroutines are left that the options do not allow for. It does not return.
 func Main(m *testing.M, children Children, leaks ...goleak.Option) {
 	RunChildren(children)
 	shared.mu.Lock()
@@ -29,6 +30,9 @@ func Main(m *testing.M, children Children, leaks ...goleak.Option) {
 	shared.mu.Lock()
 	if shared.srv != nil {
 		shared.srv.Stop()
+	}
+	for _, d := range shared.bases {
+		d.Stop()
 	}
 	shared.mu.Unlock()
 	if code == 0 {
@@ -67,4 +71,37 @@ func SharedRedis(t TB) *Server {
 		shared.srv = srv
 	}
 	return shared.srv
+}
+
+// SharedPostgres is [Postgres] for all tests of a binary, each with tables of its own. TestMain must call [Main].
+func SharedPostgres(t TB) *Database {
+	t.Helper()
+	return sharedDatabase(t, "postgres", postgres{})
+}
+
+// SharedMariaDB is [MariaDB] for all tests of a binary, each with tables of its own. TestMain must call [Main].
+func SharedMariaDB(t TB) *Database {
+	t.Helper()
+	return sharedDatabase(t, "mariadbd", mariadb{})
+}
+
+func sharedDatabase(t TB, name string, kind databaseKind) *Database {
+	t.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if !shared.main {
+		t.Fatalf("testenv: a shared %s needs a TestMain that calls testenv.Main, which stops the server at the end", name)
+	}
+	if d := shared.bases[name]; d != nil {
+		return d
+	}
+	d, err := startDatabase(name, kind)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	if shared.bases == nil {
+		shared.bases = make(map[string]*Database)
+	}
+	shared.bases[name] = d
+	return d
 }

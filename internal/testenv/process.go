@@ -24,8 +24,9 @@ const (
 type Process struct {
 	name string
 	cmd  *exec.Cmd
-	out  *os.File      // what the process wrote; the file has no name any more
-	done chan struct{} // closed by reap once the process is gone
+	out  *os.File       // what the process wrote; the file has no name any more
+	done chan struct{}  // closed by reap once the process is gone
+	term syscall.Signal // what asks the process to end
 }
 
 type spawnRequest struct {
@@ -49,7 +50,10 @@ func spawn(requests <-chan spawnRequest) {
 }
 
 // start runs cmd. What it writes to standard error, and to standard output unless the caller set that, is kept for Log.
-func start(name string, cmd *exec.Cmd) (*Process, error) {
+func start(name string, cmd *exec.Cmd) (*Process, error) { return startAs(name, cmd, nil) }
+
+// startAs is start under another account; nil is this process's own.
+func startAs(name string, cmd *exec.Cmd, account *syscall.Credential) (*Process, error) {
 	out, err := nameless()
 	if err != nil {
 		return nil, err
@@ -59,13 +63,14 @@ func start(name string, cmd *exec.Cmd) (*Process, error) {
 		cmd.Stdout = out
 	}
 	cmd.SysProcAttr = dieWithParent()
+	cmd.SysProcAttr.Credential = account
 	started := make(chan error, 1)
 	spawner() <- spawnRequest{cmd, started}
 	if err := <-started; err != nil {
 		_ = out.Close()
 		return nil, fmt.Errorf("testenv: start %s: %w", name, err)
 	}
-	p := &Process{name: name, cmd: cmd, out: out, done: make(chan struct{})}
+	p := &Process{name: name, cmd: cmd, out: out, done: make(chan struct{}), term: syscall.SIGTERM}
 	go p.reap()
 	return p, nil
 }
@@ -151,7 +156,7 @@ func (p *Process) signal(t TB, s syscall.Signal) {
 
 // stop asks a process to end, paused or not, and makes it if it has not within the grace. It is fine to stop it twice.
 func (p *Process) stop() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // the only failure is that it has ended already
+	_ = p.cmd.Process.Signal(p.term) // the only failure is that it has ended already
 	_ = p.cmd.Process.Signal(syscall.SIGCONT)
 	select {
 	case <-p.done:

@@ -91,6 +91,13 @@ func (d *Dog) Extend(it *Item, sent Reading) {
 	d.schedule(it)
 }
 
+// Fix ends the renewals of an item: it is watched until its deadline, which one that is under way may still move.
+func (d *Dog) Fix(it *Item) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	it.Fixed = true
+}
+
 // ExtendFor is Extend for a lease whose length is another one now.
 func (d *Dog) ExtendFor(it *Item, sent Reading, lease time.Duration) {
 	d.mu.Lock()

@@ -1,0 +1,178 @@
+package latchkey
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// Tx is the transaction as a function gets it: what sqlx offers for running statements, and neither Commit nor Rollback,
+// which are the caller's. It also fulfils the DBTX of code made by sqlc, and [sqlx.ExtContext]. Statements run one at a
+// time, as on every transaction. Once the transaction is over all methods answer [ErrTxFinished].
+type Tx struct{ t *txn }
+
+var _ sqlx.ExtContext = (*Tx)(nil)
+
+// ExecContext runs a statement without rows.
+func (tx *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return statement(tx.t, func(s *session) (sql.Result, error) { return s.run.ExecContext(ctx, query, args...) })
+}
+
+// QueryContext runs a query. Rows that are still open when the function returns are closed.
+func (tx *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return statement(tx.t, func(s *session) (*sql.Rows, error) {
+		rows, err := s.run.QueryContext(ctx, query, args...) //nolint:sqlclosecheck,rowserrcheck // the caller's
+		if err == nil {
+			s.keep(rows)
+		}
+		return rows, err
+	})
+}
+
+// QueryRowContext runs a query of one row.
+func (tx *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	row, err := statement(tx.t, func(s *session) (*sql.Row, error) {
+		return s.run.QueryRowContext(s.endWith(ctx), query, args...), nil
+	})
+	if err != nil {
+		return tx.t.m.db.QueryRowContext(overCtx{ctx, err}, query)
+	}
+	return row
+}
+
+// PrepareContext prepares a statement, which ends with the transaction.
+func (tx *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
+	return statement(tx.t, func(s *session) (*sql.Stmt, error) {
+		stmt, err := s.run.PrepareContext(ctx, query) //nolint:sqlclosecheck // closed at the end of the transaction
+		if err == nil {
+			s.keep(stmt)
+		}
+		return stmt, err
+	})
+}
+
+// GetContext reads one row into dest; [sql.ErrNoRows] if there is none.
+func (tx *Tx) GetContext(ctx context.Context, dest any, query string, args ...any) error {
+	return done(statement(tx.t, func(s *session) (None, error) { return None{}, s.run.GetContext(ctx, dest, query, args...) }))
+}
+
+// SelectContext reads all rows into the slice that dest points to.
+func (tx *Tx) SelectContext(ctx context.Context, dest any, query string, args ...any) error {
+	return done(statement(tx.t, func(s *session) (None, error) { return None{}, s.run.SelectContext(ctx, dest, query, args...) }))
+}
+
+// NamedExecContext is ExecContext with :names from a struct or map.
+func (tx *Tx) NamedExecContext(ctx context.Context, query string, arg any) (sql.Result, error) {
+	query, args, err := tx.BindNamed(query, arg)
+	if err != nil {
+		return nil, err
+	}
+	return tx.ExecContext(ctx, query, args...)
+}
+
+// NamedQueryContext is QueryxContext with :names from a struct or map.
+func (tx *Tx) NamedQueryContext(ctx context.Context, query string, arg any) (*sqlx.Rows, error) {
+	query, args, err := tx.BindNamed(query, arg)
+	if err != nil {
+		return nil, err
+	}
+	return tx.QueryxContext(ctx, query, args...)
+}
+
+// QueryxContext is QueryContext whose rows scan into structs.
+func (tx *Tx) QueryxContext(ctx context.Context, query string, args ...any) (*sqlx.Rows, error) {
+	return statement(tx.t, func(s *session) (*sqlx.Rows, error) {
+		rows, err := s.run.QueryxContext(ctx, query, args...) //nolint:sqlclosecheck,rowserrcheck // the caller's
+		if err == nil {
+			s.keep(rows)
+		}
+		return rows, err
+	})
+}
+
+// QueryRowxContext is QueryRowContext whose row scans into a struct.
+func (tx *Tx) QueryRowxContext(ctx context.Context, query string, args ...any) *sqlx.Row {
+	row, err := statement(tx.t, func(s *session) (*sqlx.Row, error) {
+		return s.run.QueryRowxContext(s.endWith(ctx), query, args...), nil
+	})
+	if err != nil {
+		return tx.t.m.db.QueryRowxContext(overCtx{ctx, err}, query)
+	}
+	return row
+}
+
+// PreparexContext is PrepareContext whose statement scans into structs.
+func (tx *Tx) PreparexContext(ctx context.Context, query string) (*sqlx.Stmt, error) {
+	return statement(tx.t, func(s *session) (*sqlx.Stmt, error) {
+		stmt, err := s.run.PreparexContext(ctx, query) //nolint:sqlclosecheck // closed at the end of the transaction
+		if err == nil {
+			s.keep(stmt)
+		}
+		return stmt, err
+	})
+}
+
+// Rebind turns question marks into the placeholders of the driver.
+func (tx *Tx) Rebind(query string) string { return tx.t.m.db.Rebind(query) }
+
+// BindNamed turns :names into placeholders of the driver, with their arguments.
+func (tx *Tx) BindNamed(query string, arg any) (string, []any, error) {
+	return tx.t.m.db.BindNamed(query, arg)
+}
+
+// DriverName is the name that the database was opened with.
+func (tx *Tx) DriverName() string { return tx.t.m.db.DriverName() }
+
+// statement runs one statement, unless the transaction is over or has been rolled back by the database.
+func statement[R any](t *txn, f func(*session) (R, error)) (R, error) {
+	if err := t.gate.enter(); err != nil {
+		var none R
+		return none, err
+	}
+	defer t.gate.leave()
+	t.ran.Store(true)
+	r, err := f(t.s)
+	if err != nil && t.m.dialect == MySQL && t.m.d.verdict(err) == verdictAborted {
+		// What comes after it would be committed on its own, one by one.
+		t.root.fail(fmt.Errorf("the database rolled it back: %w", err))
+		t.gate.shut(rollbackOnlyError{err})
+	}
+	return r, err
+}
+
+func done(_ None, err error) error { return err }
+
+// endWith makes a context that ends with the transaction, for a row that nobody can close.
+func (s *session) endWith(ctx context.Context) context.Context {
+	if s.tx != nil {
+		return ctx
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s.keep(closer(cancel))
+	return ctx
+}
+
+type closer func()
+
+func (c closer) Close() error {
+	c()
+	return nil
+}
+
+// overCtx is a context that has ended with an error of ours: database/sql answers a query with it.
+type overCtx struct {
+	context.Context
+
+	err error
+}
+
+func (c overCtx) Done() <-chan struct{} { return closedChan }
+func (c overCtx) Err() error            { return c.err }
+
+var closedChan = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()

@@ -1,0 +1,96 @@
+package latchkey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+const (
+	defaultCommitTimeout = 5 * time.Second
+	defaultConnTimeout   = 10 * time.Second
+	defaultHookTimeout   = 10 * time.Second
+	defaultFenceWait     = 10 * time.Second
+	defaultFenceIdle     = time.Minute
+	defaultLookup        = 10 * time.Second
+)
+
+// TxManager runs functions in transactions of one database. It is safe for concurrent use; a process needs one per
+// database. Create it with [NewTxManager].
+type TxManager struct {
+	db        *sqlx.DB
+	dialect   Dialect
+	d         dialect
+	defaults  txConfig
+	hooks     hookConfig
+	fence     fenceMode
+	fenceWait time.Duration
+	fenceIdle time.Duration
+	lookup    time.Duration
+
+	versionMu sync.Mutex
+	version   string // of a MySQL or MariaDB server
+}
+
+// NewTxManager returns a manager for the database. Options that concern one transaction, such as [Isolation], set the
+// default for all of them. The database stays the caller's, to configure and to close.
+//
+// NewTxManager panics if the database is nil, its driver is none that it knows (see [DialectOf]) or an option is wrong, as
+// these are mistakes in the program.
+func NewTxManager(db *sqlx.DB, opts ...TxManagerOption) *TxManager {
+	if db == nil || db.DB == nil {
+		panic("latchkey: NewTxManager: the database is nil; pass what sqlx.Connect returned")
+	}
+	c := managerConfig{
+		tx:    txConfig{commitTimeout: defaultCommitTimeout, connTimeout: defaultConnTimeout},
+		hooks: hookConfig{timeout: defaultHookTimeout},
+		fence: fenceConfig{wait: defaultFenceWait, idle: defaultFenceIdle, lookup: defaultLookup},
+	}
+	for i, o := range opts {
+		if isNil(o) {
+			panic(fmt.Sprintf("latchkey: NewTxManager: option %d is nil; leave it out", i+1))
+		}
+		o.applyManager(&c)
+	}
+	errs := append(append(c.errs, c.tx.errs...), c.fence.errs...)
+	if c.dialect == "" {
+		var err error
+		if c.dialect, err = dialectOf(db.DriverName(), db.Driver()); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if c.tx.propagation != txJoin {
+		errs = append(errs, errors.New("latchkey: NewTxManager: NewTransaction and Savepoint are for single calls; pass them to InTx or Transactional"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		panic(err.Error())
+	}
+	return &TxManager{
+		db: db, dialect: c.dialect, d: dialects[c.dialect], defaults: c.tx, hooks: c.hooks,
+		fence: c.fence.mode, fenceWait: c.fence.wait, fenceIdle: c.fence.idle, lookup: c.fence.lookup,
+	}
+}
+
+// mysqlSettings returns the statements that limit, for one session, how long a transaction waits for a row, and, on
+// MariaDB, how long it may stand still while others wait for its rows; and those that lift the limits.
+func (m *TxManager) mysqlSettings(ctx context.Context, conn *sqlx.Conn) (set, reset string, err error) {
+	m.versionMu.Lock()
+	defer m.versionMu.Unlock()
+	if m.version == "" {
+		if err := conn.GetContext(ctx, &m.version, `SELECT version()`); err != nil {
+			return "", "", err
+		}
+	}
+	wait := int64((m.fenceWait + time.Second - 1) / time.Second)
+	set, reset = fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d", wait), "SET SESSION innodb_lock_wait_timeout = DEFAULT"
+	if strings.Contains(strings.ToLower(m.version), "mariadb") {
+		set += fmt.Sprintf(", idle_transaction_timeout = %d", int64((m.fenceIdle+time.Second-1)/time.Second))
+		reset += ", idle_transaction_timeout = DEFAULT"
+	}
+	return set, reset, nil
+}

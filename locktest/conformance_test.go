@@ -49,6 +49,7 @@ var caughtBy = map[string]string{
 	wakesOnlyItself:       "a release hands the lock to the first in the queue and tells it",
 	tokenGoesBack:         "tokens grow from holder to holder",
 	tokenBlockOverlaps:    "tokens grow from holder to holder",
+	tokenNotAbove:         "a token is above the number it was asked to be above",
 	tokenForAnyone:        "tokens are for the owner",
 	ticketReused:          "a ticket stands for one place",
 	ticketChanges:         "a ticket stands for one place",

@@ -26,6 +26,7 @@ const (
 	wakesOnlyItself       = "a hand-over is told only to the process that let go"
 	tokenGoesBack         = "tokens start anew with each holder"
 	tokenBlockOverlaps    = "a block of tokens counts as one"
+	tokenNotAbove         = "a token ignores what it has to be above"
 	tokenForAnyone        = "tokens are minted for those who hold nothing"
 	ticketReused          = "a ticket is used again"
 	ticketChanges         = "a ticket changes while the place is kept"
@@ -139,6 +140,9 @@ func (v *sloppyView) Do(_ context.Context, ops []*latchkey.Op) {
 			op.Remaining = max(time.Until(l.end), 0)
 		case latchkey.OpToken:
 			if op.OK = v.holder(v.lock(op.Key)) == op.Owner || v.flaw == tokenForAnyone; op.OK {
+				if v.flaw != tokenNotAbove {
+					v.token = max(v.token, op.Above)
+				}
 				op.Token = v.mint(op.Tokens)
 			}
 		}

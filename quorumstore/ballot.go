@@ -2,6 +2,7 @@ package quorumstore
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/latchkey-go/latchkey"
@@ -37,6 +38,8 @@ type ballot struct {
 	attempt  *attempt
 	prev     *claim // of op.Prev, if this store has it
 	place    string // in the queues, "" for none
+	flying   *atomic.Int64
+	flies    bool // redsync asks all masters, and each vote is counted in flying until it is cast
 
 	mu      sync.Mutex
 	votes   []vote
@@ -47,6 +50,7 @@ type ballot struct {
 	hopes   int           // how many
 	pending int           // those of them that have not answered
 	short   chan struct{} // closed when the hopeful can't decide without the others
+	strict  bool          // it takes a majority that agrees; a vote that is split is no answer
 	decided bool          // enough is closed
 	tooFew  bool          // short is closed
 }
@@ -56,7 +60,8 @@ func (s *Store) newBallot(op *latchkey.Op, deadline time.Time) *ballot {
 	n := len(s.masters)
 	b := &ballot{
 		op: *op, deadline: deadline, quorum: s.quorum, votes: make([]vote, n), hopeful: make([]bool, n),
-		enough: make(chan struct{}), short: make(chan struct{}),
+		enough: make(chan struct{}), short: make(chan struct{}), strict: op.Kind != latchkey.OpAcquire,
+		flying: &s.flying,
 	}
 	for i, m := range s.masters {
 		if m.serving() {
@@ -72,8 +77,7 @@ func (s *Store) newBallot(op *latchkey.Op, deadline time.Time) *ballot {
 // judge finds out whether the masters that have not answered are still needed. b.mu is held.
 func (b *ballot) judge() {
 	enough := b.yes+b.no >= b.quorum
-	if b.op.Kind == latchkey.OpRenew || b.op.Kind == latchkey.OpRelease {
-		// A majority that does not agree is no answer to these.
+	if b.strict {
 		enough = b.yes >= b.quorum || b.no > len(b.votes)-b.quorum
 	}
 	if enough && !b.decided {
@@ -150,6 +154,9 @@ func (b *ballot) cast(m *master, v vote) (bool, error) {
 		b.no++
 	}
 	b.judge()
+	if b.flies {
+		b.flying.Add(-1)
+	}
 	return v.kind == voteYes, v.err
 }
 

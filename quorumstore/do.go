@@ -74,6 +74,8 @@ func (s *Store) do(op *latchkey.Op, deadline time.Time) {
 
 // context is the context by which a ballot reaches the masters through redsync.
 func (b *ballot) context() context.Context {
+	b.flying.Add(int64(len(b.votes)))
+	b.flies = true
 	return context.WithValue(context.Background(), ballotKey{}, b)
 }
 
@@ -114,7 +116,7 @@ func (s *Store) acquire(op *latchkey.Op, deadline time.Time) {
 		switch {
 		case t.yes+t.no < t.quorum:
 			t.fail(op)
-		case op.Fast || t.passed() || !t.split():
+		case t.passed() || !t.split():
 			t.refuse(op)
 		case try+1 < t.tries() && s.backOff(op, deadline, try, t.ahead()):
 			continue

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
@@ -25,6 +26,7 @@ type Store struct {
 	engine   *redsync.Redsync
 	claims   claims
 	channel  string
+	flying   atomic.Int64 // votes that are not cast yet, also those nobody waits for any more
 
 	mu        sync.Mutex
 	listeners map[*listener]struct{}

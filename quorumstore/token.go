@@ -23,6 +23,7 @@ func (s *Store) mint(op *latchkey.Op, deadline time.Time, acquired *ballot) {
 		b := acquired
 		if b == nil {
 			b = s.newBallot(&question, deadline)
+			b.strict = true
 			s.poll(b, func(m *master) {
 				s.castToken(b, m, floorScript, lock, question.Owner)
 			})
@@ -41,6 +42,7 @@ func (s *Store) mint(op *latchkey.Op, deadline time.Time, acquired *ballot) {
 		}
 		last := floor + op.Tokens
 		w := s.newBallot(&question, deadline)
+		w.strict = true
 		overtaken := s.poll(w, func(m *master) {
 			s.castToken(w, m, raiseScript, lock, question.Owner, strconv.FormatInt(last, 10))
 		})

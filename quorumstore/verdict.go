@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/latchkey-go/latchkey"
 )
@@ -77,17 +78,23 @@ func (t *tally) ahead() bool {
 	return false
 }
 
-// refuse fills in the answer to an acquire that found the lock taken.
+// refuse fills in the answer to an acquire that found the lock taken: it may be free when as many masters as are missing
+// to a majority are.
 func (t *tally) refuse(op *latchkey.Op) {
 	op.Busy = op.Key
+	var left []time.Duration
 	for _, v := range t.votes {
 		if v.kind != voteNo {
 			continue
 		}
 		op.Foreign = op.Foreign || v.foreign
-		if v.remaining > 0 && (op.Remaining == 0 || v.remaining < op.Remaining) {
-			op.Remaining = v.remaining
+		if v.remaining > 0 {
+			left = append(left, v.remaining)
 		}
+	}
+	if len(left) > 0 {
+		slices.Sort(left)
+		op.Remaining = left[min(max(t.quorum-t.yes-1, 0), len(left)-1)]
 	}
 }
 

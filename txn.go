@@ -60,15 +60,15 @@ type txn struct {
 	gate  gate
 	ran   atomic.Bool // a statement of the function ran
 
-	mu       sync.Mutex
-	phase    txPhase
-	outcome  Outcome
-	holds    []*hold  // those of the context in which it was begun
-	carried  []*Lease // taken inside, and kept to its end
-	unwatch  []func() bool
-	fences   []*fenceRow
-	stale    staleness
-	points   int // savepoints so far
+	mu      sync.Mutex
+	phase   txPhase
+	outcome Outcome
+	holds   []*hold  // those of the context in which it was begun
+	carried []*Lease // taken inside, and kept to its end
+	unwatch []func() bool
+	fences  []*fenceRow
+	stale   staleness
+	points  int // savepoints so far
 }
 
 // txLevel is a transaction or a savepoint in it: hooks belong to a level.
@@ -106,7 +106,7 @@ func (t *txn) start(ctx context.Context) {
 	t.root.t = t
 	t.ctx.parent = ctx
 	t.ctx.level = &t.root
-	t.ctx.Context, t.ctx.cancel = context.WithCancelCause(ctx)
+	t.ctx.Context, t.ctx.cancel = context.WithCancelCause(ctx) //nolint:fatcontext // made once
 }
 
 // fail marks the level as one that can only be rolled back.

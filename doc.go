@@ -58,7 +58,9 @@
 //
 // [ErrBusy], [ErrKey], [ErrStore] and [ErrLeaseLost] are told apart by errors.Is, and nothing else is needed. The first three
 // mean that the function did not run; a fenced transaction may also be busy with the fence row of an older one. With
-// transactions there are [ErrFenced] and [ErrRollbackOnly], after which nothing has been left behind, [ErrOutcomeUnknown], after
-// which nobody should call again blindly, and [ErrNoTx] and [ErrTxFinished] for hooks and handles in the wrong place. A wait that was ended by the caller's context also matches the context's cause; look
-// for ErrBusy first, then for [context.Canceled] and [context.DeadlineExceeded].
+// transactions there are [ErrFenced] and [ErrRollbackOnly], after which nothing has been left behind, [ErrOutcomeUnknown],
+// after which nobody should call again blindly, and [ErrNoTx] and [ErrTxFinished] for hooks and handles in the wrong place.
+//
+// A wait that was ended by the caller's context also matches the context's cause; look for ErrBusy first, then for
+// [context.Canceled] and [context.DeadlineExceeded].
 package latchkey

@@ -104,9 +104,9 @@ func (t *txn) open() bool {
 func (t *txn) start(ctx context.Context) {
 	txUsed.Store(true)
 	t.root.t = t
-	t.ctx.parent = ctx
+	t.ctx.parent = ctx //nolint:fatcontext // made once, nothing grows
 	t.ctx.level = &t.root
-	t.ctx.Context, t.ctx.cancel = context.WithCancelCause(ctx) //nolint:fatcontext // made once
+	t.ctx.Context, t.ctx.cancel = context.WithCancelCause(ctx)
 }
 
 // fail marks the level as one that can only be rolled back.

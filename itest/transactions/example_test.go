@@ -1,3 +1,5 @@
+//go:build unix
+
 package transactions
 
 import (
@@ -22,7 +24,6 @@ func Example() {
 	ctx := context.Background()
 	locks := latchkey.New(memstore.New())
 	db := sqlx.MustConnect("sqlite", ":memory:")
-	defer db.Close()
 	db.SetMaxOpenConns(1)
 	db.MustExec("CREATE TABLE account (id int, balance int); INSERT INTO account VALUES (7, 100)")
 
@@ -44,9 +45,10 @@ func Example() {
 	fmt.Println(withdraw(ctx, Withdrawal{ID: 7, Amount: 30}))
 	var balance int
 	if err := db.Get(&balance, "SELECT balance FROM account"); err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
 	}
 	fmt.Println(balance)
+	_ = db.Close()
 	// Output:
 	// committed, and still locked: true
 	// <nil>

@@ -127,7 +127,7 @@ func TestTheLockGoesHoweverTheFunctionEnds(t *testing.T) {
 		"error":        {func() (*purchase, error) { return nil, errOwn }, "<nil> own"},
 		"both":         {func() (*purchase, error) { return &purchase{ID: "1"}, errOwn }, "1 own"},
 		"panic":        {func() (*purchase, error) { panic(errOwn) }, "panic own"},
-		"panic nil":    {func() (*purchase, error) { var nothing any; panic(nothing) }, "panic panic called with nil argument"},
+		"panic nil":    {func() (*purchase, error) { panic(nothing()) }, "panic panic called with nil argument"},
 		"Goexit":       {func() (*purchase, error) { runtime.Goexit(); return nil, nil }, "goexit"},
 		"its own busy": {func() (*purchase, error) { return nil, &latchkey.BusyError{Key: "x"} }, `<nil> latchkey: lock "x" is busy`},
 	} {
@@ -297,3 +297,5 @@ func TestTheLockOfAKeyIsTheSameInEveryForm(t *testing.T) {
 		t.Errorf("order 7 by number and by text: %v, want ErrBusy", err)
 	}
 }
+
+func nothing() any { return nil }

@@ -50,7 +50,8 @@ func (mysqlDialect) prune() string {
 func (mysqlDialect) snapshot() string {
 	return `SELECT
 	coalesce((SELECT variable_value FROM information_schema.session_variables
-		WHERE lower(variable_name) IN ('tx_isolation', 'transaction_isolation') LIMIT 1), 'REPEATABLE-READ') IN ('REPEATABLE-READ', 'SERIALIZABLE'),
+		WHERE lower(variable_name) IN ('tx_isolation', 'transaction_isolation') LIMIT 1), 'REPEATABLE-READ')
+		IN ('REPEATABLE-READ', 'SERIALIZABLE'),
 	coalesce((SELECT variable_value FROM information_schema.session_variables
 		WHERE lower(variable_name) = 'innodb_snapshot_isolation'), 'OFF') = 'ON'`
 }
@@ -66,7 +67,7 @@ func (mysqlDialect) verdict(err error) verdict {
 			return verdictLocked
 		case 1146:
 			return verdictNoTable
-		case 1053, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1317, 1927, 3024: // the session or the commit was cut short
+		case 1053, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1317, 1927, 3024: // the session or COMMIT was cut short
 			return verdictUnclear
 		}
 		return verdictRefused

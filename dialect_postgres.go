@@ -55,7 +55,7 @@ func (postgresDialect) prune() string {
 
 // A transaction that has a snapshot fails with 40001 when it writes a row that changed since.
 func (postgresDialect) snapshot() string {
-	return `SELECT CASE current_setting('transaction_isolation') WHEN 'repeatable read' THEN 1 WHEN 'serializable' THEN 1 ELSE 0 END, 1`
+	return `SELECT CASE WHEN current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN 1 ELSE 0 END, 1`
 }
 
 func (postgresDialect) verdict(err error) verdict {

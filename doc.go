@@ -37,9 +37,30 @@
 // from caller to caller inside the process at most 16 times, for at most 100 ms, before the next process in the store's
 // queue gets it.
 //
+// # Transactions
+//
+// [NewTxManager] makes a manager over sqlx. [TxManager.InTx] runs a function in a transaction, [Transactional] has a
+// decorator do so under its lock, and a lock that is taken inside a transaction is carried by it. In each case the lock is let
+// go only when the database has answered COMMIT or ROLLBACK and the hooks ([AfterCommit] and its kin) have run: whoever gets it
+// next reads what was committed. [InScope] gives the same to transactions of other libraries.
+//
+// Without fencing, COMMIT is sent only while the lease lasts for as long as it may take. What remains is a holder that
+// believes in its lease: a process that was stopped between that look and COMMIT, or a store that forgot the lock. With
+// [Fenced], each transaction under the lock first raises the lock's row in the same database to its token, and none that was
+// begun under an older token can be committed after that: no update is lost, whatever the store did. The same row tells
+// how a COMMIT ended whose answer was lost; without it that is [ErrOutcomeUnknown].
+//
+// A fence covers the one database whose transactions raise it, and what is read and written in them. It does not cover what
+// is read before the first of them, and no other system: hand [Lease.Token] to those, and have them refuse a smaller one.
+// On MySQL a statement that ends the transaction by itself (CREATE TABLE and the like) ends the fence too.
+//
 // # Errors
 //
 // [ErrBusy], [ErrKey], [ErrStore] and [ErrLeaseLost] are told apart by errors.Is, and nothing else is needed. The first three
-// mean that the function did not run. A wait that was ended by the caller's context also matches the context's cause; look
-// for ErrBusy first, then for [context.Canceled] and [context.DeadlineExceeded].
+// mean that the function did not run; a fenced transaction may also be busy with the fence row of an older one. With
+// transactions there are [ErrFenced] and [ErrRollbackOnly], after which nothing has been left behind, [ErrOutcomeUnknown],
+// after which nobody should call again blindly, and [ErrNoTx] and [ErrTxFinished] for hooks and handles in the wrong place.
+//
+// A wait that was ended by the caller's context also matches the context's cause; look for ErrBusy first, then for
+// [context.Canceled] and [context.DeadlineExceeded].
 package latchkey

@@ -241,8 +241,8 @@ func (m *TxManager) mintOnce(ctx context.Context, resource, holder string) (toke
 // fenceHint says what to do about a table that is not there.
 func (m *TxManager) fenceHint(err error) error {
 	if m.d.verdict(err) == verdictNoTable {
-		return fmt.Errorf("there is no table latchkey_fence; call TxManager.EnsureFenceTable, or run FenceSchema(%q) in a migration: %w",
-			m.dialect, err)
+		return fmt.Errorf("there is no table latchkey_fence; call TxManager.EnsureFenceTable, "+
+			"or run FenceSchema(%q) in a migration: %w", m.dialect, err)
 	}
 	return err
 }

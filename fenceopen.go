@@ -105,7 +105,7 @@ func (o *opening) again(ctx context.Context, f *fenceRow, err error, try int) er
 
 func (o *opening) pause(ctx context.Context, try int) error {
 	most := min(firstFenceGap<<min(try, 5), 20*time.Millisecond)
-	if !sleep(ctx, most/2+rand.N(most)) {
+	if !sleep(ctx, most/2+rand.N(most)) { //nolint:gosec // spreads tries; nobody has to guess it
 		return context.Cause(ctx)
 	}
 	return nil

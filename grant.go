@@ -70,9 +70,9 @@ func (g *grant) passable(c *holdConfig, now watchdog.Reading) bool {
 	return g.item.Deadline.Left(now) > min(g.item.Lease, grantFor)/4
 }
 
-// fail tells whoever holds the grant that it is gone.
-func (g *grant) fail(how string) error {
-	cause := lostError{g.key(), how}
+// gone tells whoever holds the grant that the store has said so.
+func (g *grant) gone() error {
+	cause := lostError{g.key(), "the store has another holder or none"}
 	g.lost.Store(true)
 	if h := g.hold.Load(); h != nil {
 		h.lose(cause)

@@ -130,7 +130,7 @@ func (c *compiled) run(call *keyCall) (reflect.Value, *faultError) {
 // name is how faults call the value of the whole expression.
 func (c *compiled) name(seg *keytmpl.Segment) string {
 	if c.path != nil {
-		text, _ := c.path.last()
+		text := c.path.last()
 		return text
 	}
 	return strings.TrimSpace(seg.Text)

@@ -63,7 +63,7 @@ func directFrom(p *keyPath) *directPath {
 		return nil
 	}
 	d.kind = t.Kind()
-	d.text, _ = p.last()
+	d.text = p.last()
 	return d
 }
 

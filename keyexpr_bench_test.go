@@ -97,14 +97,14 @@ func BenchmarkKey(b *testing.B) {
 		b.Run(bb.name+"/ratio", func(b *testing.B) {
 			hand := func() { sink = bb.byHand(&order) }
 			s, p := value(bb.template), pointer(bb.template)
-			b.ReportMetric(ratio(b, hand, func() { sink = s(order) }), "×struct")
-			b.ReportMetric(ratio(b, hand, func() { sink = p(&order) }), "×pointer")
+			b.ReportMetric(ratio(hand, func() { sink = s(order) }), "×struct")
+			b.ReportMetric(ratio(hand, func() { sink = p(&order) }), "×pointer")
 		})
 	}
 }
 
 // ratio compares two functions in alternating rounds, by the best round of each: a busy machine slows both.
-func ratio(b *testing.B, hand, template func()) float64 {
+func ratio(hand, template func()) float64 {
 	const calls, rounds = 200, 1000
 	best := [2]time.Duration{math.MaxInt64, math.MaxInt64}
 	for range rounds {

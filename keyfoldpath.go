@@ -23,7 +23,7 @@ func startOf(base ast.Node, s shape, text string) *chain {
 }
 
 func (c *chain) name() string {
-	text, _ := c.last()
+	text := c.last()
 	return text
 }
 
@@ -60,7 +60,7 @@ func (f *folder) emit(at ast.Node, c *chain, m mode) ast.Node {
 func finish(p *keyPath, v reflect.Value, m mode) (any, error) {
 	v, fault := p.walk(v)
 	if fault == nil {
-		text, _ := p.last()
+		text := p.last()
 		fault = emptyValue(v, text, m)
 	}
 	switch {

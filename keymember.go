@@ -135,7 +135,7 @@ func fieldsOf(cs candidates, t reflect.Type, index []int, path string, seen map[
 	defer delete(seen, t)
 	for i := range t.NumField() {
 		f := t.Field(i)
-		at := append(slices.Clip(index), i) //nolint:gocritic // a copy: siblings share the front
+		at := append(slices.Clip(index), i) // a copy: siblings share the front
 		cs = append(cs, candidate{
 			name: f.Name, tags: tagNames(f.Tag), path: path + f.Name, depth: len(index), index: at,
 			hidden: !f.IsExported(), typ: f.Type,

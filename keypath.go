@@ -30,12 +30,12 @@ type pathStep struct {
 	text string
 }
 
-// last returns the text of the whole path and the type it yields.
-func (p *keyPath) last() (string, reflect.Type) {
+// last returns the text of the whole path.
+func (p *keyPath) last() string {
 	if n := len(p.steps); n > 0 {
-		return p.steps[n-1].text, p.steps[n-1].typ
+		return p.steps[n-1].text
 	}
-	return p.text, p.typ
+	return p.text
 }
 
 // start returns the value that a path over the call's arguments or context begins with.

@@ -105,7 +105,7 @@ func (h *hold) mintToken(ctx context.Context) (int64, error) {
 		return 0, storeError{OpToken, h.g.key(), op.Err}
 	}
 	if !op.OK {
-		return 0, h.g.fail("the store has another holder or none")
+		return 0, h.g.gone()
 	}
 	h.token, h.minted = op.Token, true
 	return h.token, nil

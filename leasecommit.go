@@ -35,7 +35,7 @@ func (h *hold) cover(need time.Duration) error {
 	case op.Err != nil:
 		return lostError{g.key(), "it could not be renewed for COMMIT: " + op.Err.Error()}
 	case !op.OK:
-		return g.fail("the store has another holder or none")
+		return g.gone()
 	}
 	l.dog.Extend(&g.item, now)
 	now = watchdog.Now()
@@ -99,7 +99,7 @@ func (h *hold) mintAbove(ctx context.Context, seen int64) error {
 	case op.Err != nil:
 		return storeError{OpToken, g.key(), op.Err}
 	case !op.OK:
-		return g.fail("the store has another holder or none")
+		return g.gone()
 	}
 	h.token, h.minted = op.Token, true
 	return nil

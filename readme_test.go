@@ -20,7 +20,7 @@ func TestTheReadmesCodeIsTakenFromExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"httpmw", "grpcmw", "itest", "examples/*"} {
+	for _, dir := range []string{"httpmw", "grpcmw", "itest", "itest/transactions", "examples/*"} {
 		more, _ := filepath.Glob(dir + "/*.go")
 		sources = append(sources, more...)
 	}

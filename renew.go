@@ -60,7 +60,7 @@ func (l *Locks) renewBatch(items []*watchdog.Item) {
 			kind = EventRenewFailed
 		case !op.OK:
 			if l.dog.Remove(it) {
-				_ = g.fail("the store has another holder or none")
+				_ = g.gone()
 			}
 			continue
 		case g.proof != "":

@@ -41,8 +41,9 @@ func (p *txPlan) check(hold *holdConfig, caps Capabilities) []error {
 		return nil
 	}
 	if p.cfg.commitSet && p.cfg.commitTimeout > hold.lease {
-		errs = append(errs, fmt.Errorf("latchkey: Transactional: CommitTimeout(%v) is longer than the lease (%v), so that no transaction "+
-			"could be committed in it; make the lease longer with RenewedLease or LeaseFor", p.cfg.commitTimeout, hold.lease))
+		errs = append(errs, fmt.Errorf("latchkey: Transactional: CommitTimeout(%v) is longer than the lease (%v), "+
+			"so that no transaction could be committed in it; make the lease longer with RenewedLease or LeaseFor",
+			p.cfg.commitTimeout, hold.lease))
 	}
 	if p.m.fences(&p.cfg) && p.m.fence == fenceStore {
 		hold.mint = true

@@ -23,7 +23,7 @@ func (tx *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.R
 // QueryContext runs a query. Rows that are still open when the function returns are closed.
 func (tx *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	return statement(tx.t, func(s *session) (*sql.Rows, error) {
-		rows, err := s.run.QueryContext(ctx, query, args...) //nolint:sqlclosecheck,rowserrcheck // the caller's
+		rows, err := s.run.QueryContext(ctx, query, args...)
 		if err == nil {
 			s.keep(rows)
 		}
@@ -45,7 +45,7 @@ func (tx *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *s
 // PrepareContext prepares a statement, which ends with the transaction.
 func (tx *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
 	return statement(tx.t, func(s *session) (*sql.Stmt, error) {
-		stmt, err := s.run.PrepareContext(ctx, query) //nolint:sqlclosecheck // closed at the end of the transaction
+		stmt, err := s.run.PrepareContext(ctx, query)
 		if err == nil {
 			s.keep(stmt)
 		}
@@ -84,7 +84,7 @@ func (tx *Tx) NamedQueryContext(ctx context.Context, query string, arg any) (*sq
 // QueryxContext is QueryContext whose rows scan into structs.
 func (tx *Tx) QueryxContext(ctx context.Context, query string, args ...any) (*sqlx.Rows, error) {
 	return statement(tx.t, func(s *session) (*sqlx.Rows, error) {
-		rows, err := s.run.QueryxContext(ctx, query, args...) //nolint:sqlclosecheck,rowserrcheck // the caller's
+		rows, err := s.run.QueryxContext(ctx, query, args...)
 		if err == nil {
 			s.keep(rows)
 		}
@@ -106,7 +106,7 @@ func (tx *Tx) QueryRowxContext(ctx context.Context, query string, args ...any) *
 // PreparexContext is PrepareContext whose statement scans into structs.
 func (tx *Tx) PreparexContext(ctx context.Context, query string) (*sqlx.Stmt, error) {
 	return statement(tx.t, func(s *session) (*sqlx.Stmt, error) {
-		stmt, err := s.run.PreparexContext(ctx, query) //nolint:sqlclosecheck // closed at the end of the transaction
+		stmt, err := s.run.PreparexContext(ctx, query)
 		if err == nil {
 			s.keep(stmt)
 		}

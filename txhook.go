@@ -98,7 +98,8 @@ func (t *txn) fits(cfg *txConfig) error {
 			cfg.isolation, t.cfg.isolation)
 	}
 	if t.cfg.readOnly && !cfg.readOnly {
-		return errors.New("latchkey: the open transaction that would be joined is read-only; say ReadOnly(), or begin one with NewTransaction()")
+		return errors.New("latchkey: the open transaction that would be joined is read-only; " +
+			"say ReadOnly(), or begin one with NewTransaction()")
 	}
 	return nil
 }

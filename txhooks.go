@@ -185,7 +185,7 @@ func (t *txn) hookFailed(ctx context.Context, err error) {
 	if t.hooks.failed == nil {
 		return
 	}
-	defer func() { _ = recover() }() //nolint:errcheck // nobody is left to hear a failure of who hears failures
+	defer func() { _ = recover() }() // nobody is left to hear a failure of who hears failures
 	t.hooks.failed(ctx, err)
 }
 

@@ -50,8 +50,9 @@ func (lv *txLevel) admits(ctx context.Context, key string, r *request) error {
 		return fmt.Errorf("latchkey: %s can't be locked inside this scope: its isolation level is not known; "+
 			"say ScopeIsolation(level), or lock before the transaction", quote(key))
 	}
-	return fmt.Errorf("latchkey: %s can't be locked inside this transaction any more: it reads from a snapshot that is older than the lock; "+
-		"lock before the transaction (Transactional), use Isolation(sql.LevelReadCommitted), or allow it with AllowStaleSnapshot()", quote(key))
+	return fmt.Errorf("latchkey: %s can't be locked inside this transaction any more: it reads from a snapshot that is older "+
+		"than the lock; lock before the transaction (Transactional), use Isolation(sql.LevelReadCommitted), "+
+		"or allow it with AllowStaleSnapshot()", quote(key))
 }
 
 // carrier is the transaction that carries a lock, nil if none does.

@@ -65,7 +65,8 @@ func NewTxManager(db *sqlx.DB, opts ...TxManagerOption) *TxManager {
 		}
 	}
 	if c.tx.propagation != txJoin {
-		errs = append(errs, errors.New("latchkey: NewTxManager: NewTransaction and Savepoint are for single calls; pass them to InTx or Transactional"))
+		errs = append(errs, errors.New("latchkey: NewTxManager: NewTransaction and Savepoint are for single calls; "+
+			"pass them to InTx or Transactional"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		panic(err.Error())

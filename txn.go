@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -93,20 +94,6 @@ func levelOf(ctx context.Context) *txLevel {
 	return lv
 }
 
-// openTx returns the innermost transaction of ctx that still takes locks and statements, nil if there is none.
-func openTx(ctx context.Context) *txn {
-	lv := levelOf(ctx)
-	if lv == nil {
-		return nil
-	}
-	for ; lv != nil; lv = lv.t.outer {
-		if lv.t.open() {
-			return lv.t
-		}
-	}
-	return nil
-}
-
 func (t *txn) open() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,7 +104,7 @@ func (t *txn) open() bool {
 func (t *txn) start(ctx context.Context) {
 	txUsed.Store(true)
 	t.root.t = t
-	t.ctx.parent = ctx
+	t.ctx.parent = ctx //nolint:fatcontext // made once, nothing grows
 	t.ctx.level = &t.root
 	t.ctx.Context, t.ctx.cancel = context.WithCancelCause(ctx)
 }
@@ -215,14 +202,7 @@ func (t *txn) carry(le *Lease) error {
 }
 
 func (t *txn) carriesLocked(h *hold) bool {
-	for _, le := range t.carried {
-		for _, have := range le.holds {
-			if have == h {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.carried, func(le *Lease) bool { return slices.Contains(le.holds, h) })
 }
 
 // find looks for a hold on the key among the leases that the transaction and those around it carry, and enters it.
@@ -263,8 +243,8 @@ func (t *txn) release() {
 			h.letExpire()
 		}
 	}
-	for i := len(carried) - 1; i >= 0; i-- {
-		_, _ = carried[i].release(backgroundCtx) // the observer hears it
+	for _, le := range slices.Backward(carried) {
+		_, _ = le.release(backgroundCtx) // the observer hears it
 	}
 }
 

@@ -162,7 +162,8 @@ func (s *Scope) Fence(ctx context.Context, dialect Dialect, exec FenceExec) erro
 	d, ok := dialects[dialect]
 	switch {
 	case !ok:
-		return fmt.Errorf("latchkey: Scope.Fence: dialect %q is not known; the dialects are %s, %s and %s", dialect, PostgreSQL, MySQL, SQLite)
+		return fmt.Errorf("latchkey: Scope.Fence: dialect %q is not known; the dialects are %s, %s and %s",
+			dialect, PostgreSQL, MySQL, SQLite)
 	case exec == nil:
 		return errors.New("latchkey: Scope.Fence: exec is nil; pass FenceOn(tx), or a function that executes a statement")
 	case !s.t.open():

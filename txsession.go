@@ -84,8 +84,8 @@ func (m *TxManager) begin(ctx context.Context, o *txConfig, fenced bool) (*sessi
 func (m *TxManager) noConnection(wait context.Context, o *txConfig, err error) error {
 	if errors.Is(context.Cause(wait), errBeginTimeout) {
 		st := m.db.Stats()
-		return fmt.Errorf("latchkey: no database connection within %v: %d of at most %d are in use; raise DB.SetMaxOpenConns, or don't "+
-			"begin a transaction while another one is held: %w", o.connTimeout, st.InUse, st.MaxOpenConnections, err)
+		return fmt.Errorf("latchkey: no database connection within %v: %d of at most %d are in use; raise DB.SetMaxOpenConns, "+
+			"or don't begin a transaction while another one is held: %w", o.connTimeout, st.InUse, st.MaxOpenConnections, err)
 	}
 	if cause := context.Cause(wait); cause != nil {
 		err = errors.Join(cause, err)

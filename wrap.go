@@ -10,13 +10,15 @@ import (
 // None is the result of an Action, for [OnBusy] on functions that have no result.
 type None = struct{}
 
-// The arguments of functions that have none, two or three, for [OnBusy].
 type (
-	Args0           = struct{}
+	// Args0 are the arguments of a function that has none, for [OnBusy].
+	Args0 = struct{}
+	// Args2 are the arguments of a function that has two, for [OnBusy].
 	Args2[A, B any] struct {
 		First  A
 		Second B
 	}
+	// Args3 are the arguments of a function that has three, for [OnBusy].
 	Args3[A, B, C any] struct {
 		First  A
 		Second B

@@ -42,7 +42,6 @@ func (r *runs) under(ctx context.Context, who string, letGo <-chan struct{}) {
 		held.end = now
 		select {
 		case <-letGo:
-			letGo = nil
 		case <-time.After(500 * time.Microsecond):
 			continue
 		}
@@ -172,7 +171,7 @@ func (h *history) violations(all []run, lease time.Duration) (found []string) {
 			continue
 		}
 		o := h.holds[in]
-		if !o.end.IsZero() && r.end.After(o.end) && !(o.forgotten && r.end.Before(o.end.Add(lease))) {
+		if !o.end.IsZero() && r.end.After(o.end) && (!o.forgotten || !r.end.Before(o.end.Add(lease))) {
 			found = append(found, fmt.Sprintf("%s ran until %v, its hold was over at %v", r.who, r.end.Format(clock), o.end.Format(clock)))
 		}
 		if other, taken := users[in]; taken && other != r.who {

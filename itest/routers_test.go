@@ -240,7 +240,7 @@ func TestWebSocketUnderALock(t *testing.T) {
 	for name, router := range routers(httpmw.New(locks.WithLock("order/#{path.id}")), work) {
 		srv := httptest.NewServer(router)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		conn, _, err := websocket.Dial(ctx, srv.URL+"/orders/1/pay", nil)
+		conn, _, err := websocket.Dial(ctx, srv.URL+"/orders/1/pay", nil) //nolint:bodyclose // the library says not to
 		if err != nil {
 			t.Fatal(name, err)
 		}

@@ -59,7 +59,7 @@ func transfer(self *testenv.Self) {
 					return 0, err
 				}
 				defer lease.Release(ctx)
-				ctx = lease.Context() //nolint:fatcontext // one lock inside the other
+				ctx = lease.Context() // one lock inside the other
 			}
 			return work(ctx, accounts)
 		}

@@ -159,7 +159,7 @@ func (b *Batcher[T]) tickIn(d time.Duration) {
 	b.clock.Reset(d)
 }
 
-// tick looks at every item, and whether those that wait wait for stuck ones only; it is not left to later items to find
+// tick looks at every item, and whether stuck ones are all that the others wait for; it is not left to later items to find
 // that out. When there has been no item for a while it ends the carriers.
 func (b *Batcher[T]) tick() {
 	items, fresh := b.live()

@@ -212,7 +212,7 @@ func (c *counter) byHand(ctx context.Context, f func(*sqlx.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() //nolint:errcheck // committed mostly
+	defer tx.Rollback()
 	if err := f(tx); err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (c *counter) write(ctx context.Context, tx sqlx.ExtContext, account string,
 func (c *counter) pause() {
 	if c.Pauses && rand.IntN(3) > 0 {
 		c.self.Sayf("pause")
-		time.Sleep(time.Millisecond) //nolint:forbidigo // think time; the stop may come now, or later
+		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -92,17 +91,6 @@ func openURL(t *testing.T, driver, url string, n int) *sqlx.DB {
 		_ = db.Close()
 	})
 	return db
-}
-
-// rebind writes a statement with question marks for the database.
-func (d database) rebind(query string) string {
-	if d.kind != "postgres" {
-		return query
-	}
-	for i := 1; strings.Contains(query, "?"); i++ {
-		query = strings.Replace(query, "?", fmt.Sprintf("$%d", i), 1)
-	}
-	return query
 }
 
 // value reads an account outside any transaction.

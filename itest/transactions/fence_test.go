@@ -67,7 +67,7 @@ func TestEqualTokensOfTwoMasters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer first.Release(t.Context()) //nolint:errcheck // nothing depends on it
+		defer first.Release(t.Context())
 		var read int
 		if err := m.InTx(first.Context(), func(ctx context.Context, tx *latchkey.Tx) error {
 			return tx.GetContext(ctx, &read, "SELECT n FROM account WHERE id = 'a'")
@@ -255,7 +255,7 @@ func TestFencesOfDifferentKeysDoNotDeadlock(t *testing.T) {
 	}
 	m := latchkey.NewTxManager(db, latchkey.Fenced())
 	locks := latchkey.New(memstore.New())
-	f := latchkey.Action(locks.WithLock("#{param}", latchkey.Transactional(m)), func(ctx context.Context, key string) error { return nil })
+	f := latchkey.Action(locks.WithLock("#{param}", latchkey.Transactional(m)), func(context.Context, string) error { return nil })
 	if n := all(func(key string) error {
 		err := f(t.Context(), key)
 		if err != nil {
@@ -270,7 +270,7 @@ func TestFencesOfDifferentKeysDoNotDeadlock(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		defer tx.Rollback() //nolint:errcheck // committed mostly
+		defer tx.Rollback()
 		if _, err := tx.Exec("UPDATE latchkey_fence SET token = 1 WHERE resource = ?", "control"+key); err != nil {
 			return err
 		}

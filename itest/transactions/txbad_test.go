@@ -242,12 +242,12 @@ func TestHandleKeptAndUsedAfterwards(t *testing.T) {
 		var s string
 		var all []string
 		_, err1 := kept.ExecContext(ctx, "UPDATE account SET n = 99")
-		_, err2 := kept.QueryContext(ctx, "SELECT 1")  //nolint:sqlclosecheck,rowserrcheck // there are none
-		_, err3 := kept.QueryxContext(ctx, "SELECT 1") //nolint:sqlclosecheck,rowserrcheck // there are none
+		_, err2 := kept.QueryContext(ctx, "SELECT 1")
+		_, err3 := kept.QueryxContext(ctx, "SELECT 1")
 		_, err4 := kept.PrepareContext(ctx, "SELECT 1")
 		_, err5 := kept.PreparexContext(ctx, "SELECT 1")
 		_, err6 := kept.NamedExecContext(ctx, "UPDATE account SET n = :n", map[string]any{"n": 99})
-		_, err7 := kept.NamedQueryContext(ctx, "SELECT :n", map[string]any{"n": 99}) //nolint:sqlclosecheck,rowserrcheck // none
+		_, err7 := kept.NamedQueryContext(ctx, "SELECT :n", map[string]any{"n": 99})
 		for i, err := range []error{
 			err1, err2, err3, err4, err5, err6, err7,
 			kept.GetContext(ctx, &s, "SELECT 1"), kept.SelectContext(ctx, &all, "SELECT 1"),

@@ -21,7 +21,7 @@ var errOwn = errors.New("the function's own error")
 // journal is what happened, in order.
 type journal struct{ lines []string }
 
-func (j *journal) add(format string, args ...any) {
+func (j *journal) addf(format string, args ...any) {
 	j.lines = append(j.lines, fmt.Sprintf(format, args...))
 }
 
@@ -33,11 +33,11 @@ func (j *journal) want(t *testing.T, lines ...string) {
 }
 
 // watch registers one hook of each kind.
-func (j *journal) watch(t *testing.T, ctx context.Context, name string, held func(context.Context) bool) {
+func (j *journal) watch(ctx context.Context, t *testing.T, name string, held func(context.Context) bool) {
 	t.Helper()
 	note := func(what string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			j.add("%s %s, locked: %v", name, what, held(ctx))
+			j.addf("%s %s, locked: %v", name, what, held(ctx))
 			return nil
 		}
 	}
@@ -45,7 +45,7 @@ func (j *journal) watch(t *testing.T, ctx context.Context, name string, held fun
 		latchkey.BeforeCommit(ctx, note("before commit")), latchkey.AfterCommit(ctx, note("committed")),
 		latchkey.AfterRollback(ctx, note("rolled back")),
 		latchkey.AfterCompletion(ctx, func(ctx context.Context, o latchkey.Outcome) {
-			j.add("%s over: %v, locked: %v", name, o, held(ctx))
+			j.addf("%s over: %v, locked: %v", name, o, held(ctx))
 		}),
 	); err != nil {
 		t.Error(err)
@@ -95,7 +95,7 @@ func TestCommitThenHooksThenRelease(t *testing.T) {
 						var j journal
 						before := value(t, db, "a")
 						f := latchkey.Action(locks.WithLock("k:#{param}", latchkey.Transactional(m)), func(ctx context.Context, id string) error {
-							j.watch(t, ctx, "h", locked)
+							j.watch(ctx, t, "h", locked)
 							tx, ok := latchkey.TxFrom(ctx)
 							if !ok || !locks.Held(ctx, "k:a") {
 								t.Error("no transaction or no lock in the function's context")
@@ -105,7 +105,7 @@ func TestCommitThenHooksThenRelease(t *testing.T) {
 							}
 							return tt.end()
 						})
-						returned, recovered := inGoroutine(func() error { return f(t.Context(), "a") })
+						recovered, returned := inGoroutine(func() error { return f(t.Context(), "a") })
 						if tt.name == "panic" {
 							if recovered != any(errOwn) {
 								t.Errorf("recovered %v, want the function's panic", recovered)
@@ -131,7 +131,7 @@ func TestCommitThenHooksThenRelease(t *testing.T) {
 }
 
 // inGoroutine runs f where a panic or the end of the goroutine does no harm.
-func inGoroutine(f func() error) (err error, recovered any) {
+func inGoroutine(f func() error) (recovered any, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -143,5 +143,5 @@ func inGoroutine(f func() error) (err error, recovered any) {
 	case <-time.After(time.Minute):
 		panic("stuck")
 	}
-	return err, recovered
+	return recovered, err
 }

@@ -79,7 +79,7 @@ func TestDeadlockThatTheFunctionSwallowsCommitsNoHalf(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			defer tx.Rollback() //nolint:errcheck // it is not committed
+			defer tx.Rollback()
 			// Many changes, so that InnoDB takes the other one for the victim.
 			for i := range 50 {
 				if _, err := tx.Exec("INSERT INTO filler VALUES (?)", i); err != nil {
@@ -154,14 +154,14 @@ func TestLeaseIsCheckedBeforeCommit(t *testing.T) {
 		store := memstore.New()
 		for name, tt := range map[string]struct {
 			hold  latchkey.HoldOption
-			spoil func(ctx context.Context)
+			spoil func()
 			lost  bool
 		}{
-			"renewed if need be": {latchkey.RenewedLease(400 * time.Millisecond), func(context.Context) {}, false},
-			"too little left of a fixed one": {latchkey.LeaseFor(400 * time.Millisecond), func(ctx context.Context) {
+			"renewed if need be": {latchkey.RenewedLease(400 * time.Millisecond), func() {}, false},
+			"too little left of a fixed one": {latchkey.LeaseFor(400 * time.Millisecond), func() {
 				<-time.After(150 * time.Millisecond)
 			}, true},
-			"the store has forgotten it": {latchkey.RenewedLease(400 * time.Millisecond), func(context.Context) {
+			"the store has forgotten it": {latchkey.RenewedLease(400 * time.Millisecond), func() {
 				store.Do(context.Background(), []*latchkey.Op{forget(store)})
 				<-time.After(120 * time.Millisecond) // so that it has to be renewed
 			}, true},
@@ -173,7 +173,7 @@ func TestLeaseIsCheckedBeforeCommit(t *testing.T) {
 				err := latchkey.Action(locks.WithLock("k", latchkey.Transactional(m)), func(ctx context.Context, _ string) error {
 					tx, _ := latchkey.TxFrom(ctx)
 					err := add(ctx, tx, "a", 1)
-					tt.spoil(ctx)
+					tt.spoil()
 					return err
 				})(t.Context(), "")
 				if errors.Is(err, latchkey.ErrLeaseLost) != tt.lost || !tt.lost && err != nil {

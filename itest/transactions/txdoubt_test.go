@@ -169,7 +169,7 @@ func TestConnectionCutAroundCommitNeverGivesAFalseAnswer(t *testing.T) {
 						if err != nil {
 							return err
 						}
-						defer tx.Rollback() //nolint:errcheck // committed
+						defer tx.Rollback()
 						if _, err := tx.Exec(tx.Rebind("INSERT INTO ledger VALUES (?)"), id); err != nil {
 							return err
 						}
@@ -231,7 +231,7 @@ func TestOutcomeUnknownLeavesTheLockToExpire(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer le.Release(t.Context()) //nolint:errcheck // nothing depends on it
+			defer le.Release(t.Context())
 			if waited := time.Since(start); waited < lease*9/10 {
 				t.Errorf("the next one had the lock after %v, the lease is %v", waited, lease)
 			}
@@ -317,7 +317,7 @@ func TestCommitRacedByCancellationIsNeverCalledCancelled(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		defer tx.Rollback() //nolint:errcheck // committed mostly
+		defer tx.Rollback()
 		if _, err := tx.ExecContext(ctx, tx.Rebind("INSERT INTO ledger VALUES (?)"), id); err != nil {
 			return err
 		}

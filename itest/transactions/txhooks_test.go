@@ -67,8 +67,7 @@ func TestHookPanicStorm(t *testing.T) {
 			}
 			return end
 		})
-		err, _ := inGoroutine(func() error { return f(t.Context(), "a") })
-		_ = err // the goroutine ended in a hook
+		_, _ = inGoroutine(func() error { return f(t.Context(), "a") }) // ends in a hook
 		for list := range ran {
 			for i, n := range ran[list] {
 				if n != 1 {
@@ -135,7 +134,7 @@ func TestHookRegistration(t *testing.T) {
 		kept = ctx
 		note := func(what string, more func(ctx context.Context)) func(context.Context) error {
 			return func(ctx context.Context) error {
-				j.add("%s", what)
+				j.addf("%s", what)
 				if more != nil {
 					more(ctx)
 				}
@@ -152,7 +151,7 @@ func TestHookRegistration(t *testing.T) {
 			latchkey.AfterCommit(ctx, note("after 1", func(ctx context.Context) {
 				if err := errors.Join(
 					latchkey.AfterCommit(ctx, note("after 3, from after 1", nil)),
-					latchkey.AfterCompletion(ctx, func(context.Context, latchkey.Outcome) { j.add("over, from after 1") }),
+					latchkey.AfterCompletion(ctx, func(context.Context, latchkey.Outcome) { j.addf("over, from after 1") }),
 				); err != nil {
 					t.Error(err)
 				}

@@ -27,7 +27,7 @@ func TestNested(t *testing.T) {
 				if err := add(ctx, tx, "a", 1); err != nil {
 					return err
 				}
-				inner := m.InTx(ctx, func(ctx context.Context, in *latchkey.Tx) error {
+				inner := m.InTx(ctx, func(_ context.Context, in *latchkey.Tx) error {
 					if in != tx {
 						t.Error("the inner one has a transaction of its own")
 					}
@@ -61,20 +61,20 @@ func TestNested(t *testing.T) {
 			var j journal
 			before := value(t, db, "a")
 			err := m.InTx(t.Context(), func(ctx context.Context, tx *latchkey.Tx) error {
-				j.watch(t, ctx, "outer", no)
+				j.watch(ctx, t, "outer", no)
 				if err := add(ctx, tx, "a", 1); err != nil {
 					return err
 				}
 				failed := m.InTx(ctx, func(ctx context.Context, tx *latchkey.Tx) error {
-					j.watch(t, ctx, "failed", no)
+					j.watch(ctx, t, "failed", no)
 					return errors.Join(add(ctx, tx, "a", 10), errOwn)
 				}, latchkey.Savepoint())
 				if !errors.Is(failed, errOwn) {
 					t.Errorf("the part returned %v", failed)
 				}
-				j.add("outer goes on")
+				j.addf("outer goes on")
 				return m.InTx(ctx, func(ctx context.Context, tx *latchkey.Tx) error {
-					j.watch(t, ctx, "kept", no)
+					j.watch(ctx, t, "kept", no)
 					return add(ctx, tx, "a", 100)
 				}, latchkey.Savepoint())
 			})
@@ -108,12 +108,12 @@ func TestNested(t *testing.T) {
 			var j journal
 			before := value(t, db, "b")
 			err := m.InTx(t.Context(), func(ctx context.Context, outer *latchkey.Tx) error {
-				j.watch(t, ctx, "outer", no)
+				j.watch(ctx, t, "outer", no)
 				if err := m.InTx(ctx, func(ctx context.Context, tx *latchkey.Tx) error {
 					if tx == outer {
 						t.Error("no transaction of its own")
 					}
-					j.watch(t, ctx, "new", no)
+					j.watch(ctx, t, "new", no)
 					return add(ctx, tx, "b", 1)
 				}, latchkey.NewTransaction()); err != nil {
 					return err
@@ -168,7 +168,7 @@ func TestLockTakenInsideAnOpenTransactionIsCarried(t *testing.T) {
 				for _, end := range []error{nil, errOwn} {
 					var j journal
 					err := m.InTx(t.Context(), func(ctx context.Context, _ *latchkey.Tx) error {
-						j.watch(t, ctx, "tx", busy)
+						j.watch(ctx, t, "tx", busy)
 						for range 2 { // the second time the transaction has the lock already
 							if err := work(ctx, "a"); err != nil {
 								return err
@@ -321,7 +321,7 @@ func TestNewTransactionUnderTheSameFenceIsAnErrorNotADeadlock(t *testing.T) {
 		m := latchkey.NewTxManager(db, latchkey.Fenced())
 		locks := latchkey.New(memstore.New())
 		start := time.Now()
-		outer := latchkey.Action(locks.WithLock("k:#{param}", latchkey.Transactional(m)), func(ctx context.Context, id string) error {
+		outer := latchkey.Action(locks.WithLock("k:#{param}", latchkey.Transactional(m)), func(ctx context.Context, _ string) error {
 			if d.kind != "sqlite" { // which has one writer at a time
 				if err := m.InTx(ctx, func(ctx context.Context, tx *latchkey.Tx) error {
 					return add(ctx, tx, "b", 1)

@@ -45,7 +45,7 @@ func TestInScopeOfPgx(t *testing.T) {
 		return latchkey.InScope(ctx, func(ctx context.Context, s *latchkey.Scope) error {
 			return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 				if j != nil {
-					j.watch(t, ctx, "scope", busy)
+					j.watch(ctx, t, "scope", busy)
 				}
 				if err := s.Fence(ctx, latchkey.PostgreSQL, pgxExec(tx)); err != nil {
 					return err
@@ -150,7 +150,7 @@ func TestInScopeOfPgx(t *testing.T) {
 		}
 	})
 	t.Run("panic", func(t *testing.T) {
-		_, recovered := inGoroutine(func() error {
+		recovered, _ := inGoroutine(func() error {
 			return run(t.Context(), nil, func(ctx context.Context, _ pgx.Tx) error {
 				if err := lock(ctx, "a"); err != nil {
 					return err

@@ -5,9 +5,11 @@ go 1.26.0
 replace github.com/latchkey-go/latchkey => ../
 
 require (
+	github.com/bsm/redislock v0.9.4
 	github.com/coder/websocket v1.8.15
 	github.com/gin-gonic/gin v1.12.0
 	github.com/go-chi/chi/v5 v5.5.0
+	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/go-sql-driver/mysql v1.8.1
 	github.com/jackc/pgx/v5 v5.13.0
 	github.com/jmoiron/sqlx v1.4.0

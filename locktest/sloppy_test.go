@@ -43,6 +43,8 @@ const (
 	barIgnored            = "barred owners are let in"
 	barQueued             = "barred owners get a place in the queue"
 	barNotTakenOver       = "the lock of a barred owner is not taken over"
+	proofByAnyone         = "anything passes for a proof"
+	proofOfThePast        = "a proof holds though the lease has ended"
 	keepsPlaceWhenGranted = "who gets a free lock stays in the queue"
 )
 
@@ -82,7 +84,7 @@ func newSloppy(flaw string) (a, b latchkey.Store) {
 }
 
 func (v *sloppyView) Capabilities() latchkey.Capabilities {
-	return latchkey.Capabilities{Push: true, Tokens: true, ManyKeys: true, Bars: true}
+	return latchkey.Capabilities{Push: true, Tokens: true, ManyKeys: true, Bars: true, Proofs: true}
 }
 
 func (v *sloppyView) Listen(heard func(latchkey.Push)) func() {
@@ -129,6 +131,12 @@ func (v *sloppyView) Do(_ context.Context, ops []*latchkey.Op) {
 			v.renew(op)
 		case latchkey.OpRelease:
 			v.release(op)
+		case latchkey.OpProve:
+			l := v.lock(op.Key)
+			h := v.holder(l)
+			op.OK = h != "" && (latchkey.Proof(h) == op.Owner || v.flaw == proofByAnyone) || v.flaw == proofOfThePast &&
+				latchkey.Proof(l.owner) == op.Owner
+			op.Remaining = max(time.Until(l.end), 0)
 		case latchkey.OpToken:
 			if op.OK = v.holder(v.lock(op.Key)) == op.Owner || v.flaw == tokenForAnyone; op.OK {
 				op.Token = v.mint(op.Tokens)

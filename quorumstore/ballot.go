@@ -41,11 +41,14 @@ type ballot struct {
 	mu      sync.Mutex
 	votes   []vote
 	quorum  int
-	heard   int           // masters that answered
-	enough  chan struct{} // closed when they are a majority
-	hopeful []bool        // masters that may still answer in time; those out of service are not
+	yes, no int
+	enough  chan struct{} // closed when it does not take the others to decide
+	hopeful []bool        // masters that may still answer in time, or have; those out of service are not
 	hopes   int           // how many
-	short   chan struct{} // closed when the hopeful and those that answered are no majority any more
+	pending int           // those of them that have not answered
+	short   chan struct{} // closed when the hopeful can't decide without the others
+	decided bool          // enough is closed
+	tooFew  bool          // short is closed
 }
 
 // newBallot prepares a question to all masters.
@@ -59,12 +62,28 @@ func (s *Store) newBallot(op *latchkey.Op, deadline time.Time) *ballot {
 		if m.serving() {
 			b.hopeful[i] = true
 			b.hopes++
+			b.pending++
 		}
 	}
-	if b.hopes < b.quorum {
+	b.judge()
+	return b
+}
+
+// judge finds out whether the masters that have not answered are still needed. b.mu is held.
+func (b *ballot) judge() {
+	enough := b.yes+b.no >= b.quorum
+	if b.op.Kind == latchkey.OpRenew || b.op.Kind == latchkey.OpRelease {
+		// A majority that does not agree is no answer to these.
+		enough = b.yes >= b.quorum || b.no > len(b.votes)-b.quorum
+	}
+	if enough && !b.decided {
+		b.decided = true
+		close(b.enough)
+	}
+	if short := b.hopes < b.quorum || b.pending == 0 && !enough; short && !b.tooFew {
+		b.tooFew = true
 		close(b.short)
 	}
-	return b
 }
 
 // admit reports whether a master is to be asked: at once if it is in service, and else only if those that are turn out to
@@ -88,16 +107,15 @@ func (b *ballot) admit(m *master) bool {
 func (b *ballot) late(m *master) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lateLocked(m)
+	b.giveUp(m)
+	b.judge()
 }
 
-func (b *ballot) lateLocked(m *master) {
-	if !b.hopeful[m.index] {
-		return
-	}
-	b.hopeful[m.index] = false
-	if b.hopes--; b.hopes == b.quorum-1 {
-		close(b.short)
+func (b *ballot) giveUp(m *master) {
+	if b.hopeful[m.index] {
+		b.hopeful[m.index] = false
+		b.hopes--
+		b.pending--
 	}
 }
 
@@ -119,13 +137,19 @@ func (b *ballot) cast(m *master, v vote) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.votes[m.index] = v
-	if v.kind != voteFailed {
-		if b.heard++; b.heard == b.quorum {
-			close(b.enough)
-		}
-	} else {
-		b.lateLocked(m)
+	switch {
+	case v.kind == voteFailed:
+		b.giveUp(m)
+	case b.hopeful[m.index]:
+		b.pending--
 	}
+	switch v.kind {
+	case voteYes:
+		b.yes++
+	case voteNo:
+		b.no++
+	}
+	b.judge()
 	return v.kind == voteYes, v.err
 }
 

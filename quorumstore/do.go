@@ -111,8 +111,6 @@ func (s *Store) acquire(op *latchkey.Op, deadline time.Time) {
 		}
 		asked.Prev, prev = "", nil // it has been let go
 		t := s.count(b)
-		if try > 0 {
-		}
 		switch {
 		case t.yes+t.no < t.quorum:
 			t.fail(op)
@@ -133,7 +131,7 @@ func (s *Store) acquire(op *latchkey.Op, deadline time.Time) {
 func (s *Store) acquired(op *latchkey.Op, deadline time.Time, b *ballot) {
 	if b.claim.isGone() {
 		for _, m := range s.masters {
-			go b.rollback(m)
+			go func() { _, _ = b.rollback(m) }() // what fails is taken back later
 		}
 		op.Err = errLetGo
 		return
@@ -152,7 +150,7 @@ func (s *Store) backOff(op *latchkey.Op, deadline time.Time, try int, ahead bool
 	if ahead {
 		pause = time.Millisecond / 2
 	}
-	pause = rand.N(pause)
+	pause = rand.N(pause) //nolint:gosec // no secret, only not the same for all
 	if time.Until(deadline) < pause+s.patience {
 		return false
 	}

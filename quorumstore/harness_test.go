@@ -60,7 +60,7 @@ func addrs(servers []*testenv.Server) []string {
 }
 
 // open returns a store over the addresses, with clients of its own, as another process has it.
-func open(t testenv.TB, addrs []string, opts ...quorumstore.Option) *quorumstore.Store {
+func open(t testenv.TB, addrs []string) *quorumstore.Store {
 	t.Helper()
 	clients := make([]redis.UniversalClient, len(addrs))
 	for i, addr := range addrs {
@@ -68,7 +68,7 @@ func open(t testenv.TB, addrs []string, opts ...quorumstore.Option) *quorumstore
 		t.Cleanup(func() { _ = c.Close() })
 		clients[i] = c
 	}
-	return quorumstore.New(clients, opts...)
+	return quorumstore.New(clients)
 }
 
 // lock returns locks over a store, as another process has them.
@@ -101,7 +101,7 @@ func cycle(t *testing.T, locks *latchkey.Locks, key string, n int) []time.Durati
 	took := make([]time.Duration, n)
 	for i := range took {
 		begin := time.Now()
-		release(t, take(t, locks, key))
+		release(t, take(t, locks, key, latchkey.RenewedLease(2*time.Second)))
 		took[i] = time.Since(begin)
 	}
 	slices.Sort(took)
@@ -123,12 +123,12 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-// holders counts on how many of the servers a key has a holder whose value begins with the text.
-func holders(t *testing.T, servers []*testenv.Server, key, prefix string) int {
+// holders counts on how many of the servers the key k has a holder whose value begins with the text.
+func holders(t *testing.T, servers []*testenv.Server, prefix string) int {
 	t.Helper()
 	n := 0
 	for _, s := range servers {
-		if v := s.Do(t, "GET", "latchkey:"+key); v != nil && strings.HasPrefix(fmt.Sprint(v), prefix) {
+		if v := s.Do(t, "GET", name); v != nil && strings.HasPrefix(fmt.Sprint(v), prefix) {
 			n++
 		}
 	}

@@ -28,7 +28,7 @@ func TestNothingIsLeftOnAMasterThatAnsweredLateOrNever(t *testing.T) {
 			func(t *testing.T, c *cluster, i int) { c.proxies[i].Deliver(t); c.proxies[i].Heal() },
 		},
 		"slow": {
-			func(c *cluster, i int) { c.proxies[i].DelayReplies(300 * time.Millisecond) },
+			func(c *cluster, i int) { c.proxies[i].DelayReplies(500 * time.Millisecond) },
 			func(_ *testing.T, c *cluster, i int) { c.proxies[i].Heal() },
 		},
 	} {
@@ -49,12 +49,10 @@ func TestNothingIsLeftOnAMasterThatAnsweredLateOrNever(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i := range bad {
+					cl.proxies[i].AwaitFaults(t, 1)
 					c.heal(t, cl, i)
-					if cl.proxies[i].Counts().Faults() == 0 {
-						t.Fatal("void: nothing happened to the traffic")
-					}
 				}
-				for i, s := range cl.servers {
+				for _, s := range cl.servers {
 					eventually(t, "the lock is gone", func() bool {
 						v := s.Do(t, "GET", "latchkey:k")
 						if v != nil {
@@ -62,7 +60,6 @@ func TestNothingIsLeftOnAMasterThatAnsweredLateOrNever(t *testing.T) {
 						}
 						return v == nil
 					})
-					_ = i
 				}
 				// Late copies are barred now, and the lock is free for others.
 				release(t, take(t, lock(t, open(t, cl.addrs())), "k"))

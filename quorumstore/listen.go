@@ -26,7 +26,7 @@ type subscriptions struct {
 	all     []*redis.PubSub
 	stop    chan struct{}
 	done    sync.WaitGroup
-	missing atomic.Int32  // how many must be confirmed until they are a majority
+	missing atomic.Int64  // how many must be confirmed until they are a majority
 	ready   chan struct{} // closed when they are
 	late    atomic.Bool   // they have been waited for once, in vain
 }
@@ -40,7 +40,7 @@ func (s *Store) Listen(heard func(latchkey.Push)) (stop func()) {
 	s.listeners[l] = struct{}{}
 	if s.subs == nil {
 		subs := &subscriptions{stop: make(chan struct{}), ready: make(chan struct{})}
-		subs.missing.Store(int32(s.quorum))
+		subs.missing.Store(int64(s.quorum))
 		for _, m := range s.masters {
 			pubsub := m.client.Subscribe(context.Background())
 			subs.all = append(subs.all, pubsub)

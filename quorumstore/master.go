@@ -173,7 +173,10 @@ func final(err error) bool {
 	if !answered(err) {
 		return false
 	}
-	for _, passing := range []string{"LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "NOREPLICAS", "OOM", "MISCONF", "ERR max number of clients"} {
+	for _, passing := range []string{
+		"LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "NOREPLICAS", "OOM", "MISCONF",
+		"ERR max number of clients",
+	} {
 		if redis.HasErrorPrefix(err, passing) {
 			return false
 		}

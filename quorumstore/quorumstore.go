@@ -14,7 +14,7 @@ import (
 )
 
 // defaultPatience is long beside a round trip and short beside a lease.
-const defaultPatience = 100 * time.Millisecond
+const defaultPatience = 200 * time.Millisecond
 
 // Store is a [latchkey.Store] in a majority of independent Redis masters. It is safe for concurrent use. Create it with
 // [New].
@@ -32,18 +32,19 @@ type Store struct {
 }
 
 // Option is an option of [New].
-type Option interface{ apply(*Store) }
+type Option interface{ apply(s *Store) }
 
 type option func(*Store)
 
 func (o option) apply(s *Store) { o(s) }
 
 // MasterTimeout is how long a master may take to answer before it counts as failed for this request, and is left out of the
-// next ones until a probe in the background finds it well: 100 milliseconds unless set. It should be several times the
+// next ones until a probe in the background finds it well: 200 milliseconds unless set. It should be several times the
 // round trip to the farthest master, and short beside the leases. New panics if it is under a millisecond.
 func MasterTimeout(d time.Duration) Option {
 	if d < time.Millisecond {
-		panic(fmt.Sprintf("quorumstore: MasterTimeout(%v): at least a millisecond is needed; leave the option out for %v", d, defaultPatience))
+		panic(fmt.Sprintf("quorumstore: MasterTimeout(%v): at least a millisecond is needed; leave the option out for %v",
+			d, defaultPatience))
 	}
 	return option(func(s *Store) { s.patience = d })
 }
@@ -57,7 +58,8 @@ func MasterTimeout(d time.Duration) Option {
 // is locked.
 func New(masters []redis.UniversalClient, opts ...Option) *Store {
 	if len(masters) < 3 {
-		panic(fmt.Sprintf("quorumstore: New: %d masters make no majority that survives the loss of one; pass three or five, or use redisstore for one", len(masters)))
+		panic(fmt.Sprintf("quorumstore: New: %d masters make no majority that survives the loss of one; "+
+			"pass three or five, or use redisstore for one", len(masters)))
 	}
 	s := &Store{
 		quorum: len(masters)/2 + 1, patience: defaultPatience,
@@ -82,7 +84,8 @@ func New(masters []redis.UniversalClient, opts ...Option) *Store {
 				panic(fmt.Sprintf("quorumstore: New: master %d is nil; pass redis.NewClient(...)", i+1))
 			}
 		case *redis.Ring:
-			panic(fmt.Sprintf("quorumstore: New: master %d is a redis.Ring, which moves keys to another server when one is down, locked or not; pass a client of one server", i+1))
+			panic(fmt.Sprintf("quorumstore: New: master %d is a redis.Ring, which moves keys to another server when one is down, "+
+				"locked or not; pass a client of one server", i+1))
 		}
 		if seen[client] {
 			panic(fmt.Sprintf("quorumstore: New: master %d is given twice; its vote would count double", i+1))

@@ -126,10 +126,3 @@ func (m *master) rest() {
 		time.AfterFunc(undoPause, m.tend)
 	}
 }
-
-// unfinished is how much is left to take back.
-func (m *master) unfinished() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.undo.todo)
-}

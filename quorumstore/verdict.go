@@ -48,7 +48,7 @@ const (
 	// maxTries is how often a vote is repeated within one acquire if it was split.
 	maxTries = 16
 	// fewTries is the same if those who did not answer may make a majority with the others.
-	fewTries = 6
+	fewTries = 10
 )
 
 // split reports whether nobody is seen to have a majority: those who ask at the same moment take it from each other.

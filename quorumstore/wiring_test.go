@@ -21,7 +21,9 @@ func TestMistakesInTheWiringNameTheFix(t *testing.T) {
 	}
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})
 	t.Cleanup(func() { _ = ring.Close() })
-	with := func(c redis.UniversalClient) []redis.UniversalClient { return []redis.UniversalClient{clients[0], clients[1], c} }
+	with := func(c redis.UniversalClient) []redis.UniversalClient {
+		return []redis.UniversalClient{clients[0], clients[1], c}
+	}
 	for name, c := range map[string]struct {
 		wire func()
 		want string

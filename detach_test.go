@@ -141,7 +141,7 @@ func ExampleDetach() {
 		}
 		fmt.Println("paid", id)
 		sent.Go(func() {
-			defer lease.Release(context.Background()) //nolint:errcheck // nobody is left to be told
+			defer lease.Release(context.Background())
 			time.Sleep(10 * time.Millisecond)
 			fmt.Println("confirmed", id)
 		})

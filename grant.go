@@ -97,7 +97,7 @@ type hold struct {
 	tokens sync.Mutex // serialises minting on demand
 
 	// fences counts the transactions that raised the hold's fence row. dbTokens were minted by databases.
-	fences  atomic.Int64
+	fences   atomic.Int64
 	dbTokens map[*TxManager]int64
 	// expire: a transaction under the hold has an unknown outcome, so the lock must not be let go but run out.
 	expire bool

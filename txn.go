@@ -59,15 +59,15 @@ type txn struct {
 	gate  gate
 	ran   atomic.Bool // a statement of the function ran
 
-	mu       sync.Mutex
-	phase    txPhase
-	outcome  Outcome
-	holds    []*hold  // those of the context in which it was begun
-	carried  []*Lease // taken inside, and kept to its end
-	unwatch  []func() bool
-	fences   []*fenceRow
-	stale    staleness
-	points   int // savepoints so far
+	mu      sync.Mutex
+	phase   txPhase
+	outcome Outcome
+	holds   []*hold  // those of the context in which it was begun
+	carried []*Lease // taken inside, and kept to its end
+	unwatch []func() bool
+	fences  []*fenceRow
+	stale   staleness
+	points  int // savepoints so far
 }
 
 // txLevel is a transaction or a savepoint in it: hooks belong to a level.

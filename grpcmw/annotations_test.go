@@ -48,19 +48,19 @@ func TestAnnotationsInTheProtoFile(t *testing.T) {
 func catalogue(t *testing.T, pkg string, options *descriptorpb.MethodOptions) protoreflect.FileDescriptor {
 	t.Helper()
 	file := &descriptorpb.FileDescriptorProto{
-		Name: proto.String(pkg + ".proto"), Package: proto.String(pkg), Syntax: proto.String("proto3"),
+		Name: new(pkg + ".proto"), Package: new(pkg), Syntax: new("proto3"),
 		MessageType: []*descriptorpb.DescriptorProto{{
-			Name: proto.String("Query"),
+			Name: new("Query"),
 			Field: []*descriptorpb.FieldDescriptorProto{{
-				Name: proto.String("sku"), JsonName: proto.String("sku"), Number: proto.Int32(1),
+				Name: new("sku"), JsonName: new("sku"), Number: new(int32(1)),
 				Type:  descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum(),
 				Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
 			}},
 		}},
 		Service: []*descriptorpb.ServiceDescriptorProto{{
-			Name: proto.String("Catalogue"),
+			Name: new("Catalogue"),
 			Method: []*descriptorpb.MethodDescriptorProto{{
-				Name: proto.String("Get"), InputType: proto.String("." + pkg + ".Query"), OutputType: proto.String("." + pkg + ".Query"),
+				Name: new("Get"), InputType: new("." + pkg + ".Query"), OutputType: new("." + pkg + ".Query"),
 				Options: options,
 			}},
 		}},
@@ -92,7 +92,7 @@ func annotation(form, key string) *descriptorpb.MethodOptions {
 }
 
 // serveCatalogue serves the one method of a dynamic service.
-func serveCatalogue(t *testing.T, fd protoreflect.FileDescriptor, locks *latchkey.Locks, rules *grpcmw.RuleSet) func(sku string) (string, error) {
+func serveCatalogue(t *testing.T, fd protoreflect.FileDescriptor, rules *grpcmw.RuleSet) func(sku string) (string, error) {
 	t.Helper()
 	service := fd.Services().Get(0)
 	query := fd.Messages().Get(0)
@@ -137,7 +137,7 @@ func TestAnnotationsOfServicesThatAreKnownByDescriptorOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		get := serveCatalogue(t, catalogue(t, pkg, nil), locks, rules) // the server has its own copy of the descriptor
+		get := serveCatalogue(t, catalogue(t, pkg, nil), rules) // the server has its own copy of the descriptor
 		if key, err := get("rum"); err != nil || key != "sku:rum" {
 			t.Errorf("%s: %q, %v", form, key, err)
 		}
@@ -157,7 +157,7 @@ func TestAnnotationsOfServicesThatAreRegisteredLate(t *testing.T) {
 	}
 	good := catalogue(t, "lategood", annotation("generated", "sku:#{req.sku}"))
 	bad := catalogue(t, "latebad", annotation("generated", "sku:#{req.nope}"))
-	getGood, getBad := serveCatalogue(t, good, locks, rules), serveCatalogue(t, bad, locks, rules)
+	getGood, getBad := serveCatalogue(t, good, rules), serveCatalogue(t, bad, rules)
 	if key, err := getGood("rum"); err != nil || key != "" {
 		t.Errorf("before it is registered: %q, %v", key, err)
 	}

@@ -34,6 +34,9 @@
 //	no key in the request   InvalidArgument, ErrorInfo LOCK_KEY_MISSING, BadRequest with the field
 //	store down              Unavailable, ErrorInfo LOCK_STORE_UNAVAILABLE
 //	lease lost, work done   Unknown, ErrorInfo LEASE_LOST
+//	lease lost, rolled back Aborted, ErrorInfo LEASE_LOST (latchkey.Transactional; also when fenced off)
+//	COMMIT refused          Internal, ErrorInfo ROLLED_BACK
+//	outcome unknown         Unknown, ErrorInfo OUTCOME_UNKNOWN
 //	caller gone             Canceled or DeadlineExceeded, unless a busy lock was seen
 //
 // No status contains the key or what a backend said. [BusyCode] and [OnError] change them. A method that did not get its

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -23,7 +22,7 @@ import (
 )
 
 var full = &testpb.ReserveRequest{
-	OrderId: "42", Number: -9007199254740993, Coupon: proto.String("ten"), Level: proto.Int32(0), Status: testpb.Status_STATUS_PAID,
+	OrderId: "42", Number: -9007199254740993, Coupon: new("ten"), Level: new(int32(0)), Status: testpb.Status_STATUS_PAID,
 	Customer: &testpb.Customer{Id: 18446744073709551615, ReferredBy: &testpb.Customer{Id: 2}},
 	Items:    []*testpb.Item{{Sku: "rum", Quantity: 2}, {Sku: "gin"}, {Sku: "rum"}},
 	Tags:     []string{"b", "a"}, History: []testpb.Status{testpb.Status_STATUS_PAID, 7},

@@ -21,6 +21,7 @@ const Domain = "latchkey"
 // outcome is how a call ended.
 type outcome struct {
 	ran bool
+	tx  bool  // in a transaction: what was lost was rolled back
 	own error // what the handler returned
 	err error // what became of it under the lock
 }
@@ -32,15 +33,33 @@ func (s *RuleSet) finish(ctx context.Context, method string, o outcome) error {
 		return nil
 	case !o.ran:
 		return s.tell(ctx, method, s.refused(ctx, o.err), o.err)
-	case !errors.Is(o.err, latchkey.ErrLeaseLost):
-		return o.err
 	}
-	st := withInfo(codes.Unknown, "the lock was lost before the work was done", "LEASE_LOST")
+	st := o.undone()
+	if st == nil {
+		return o.own
+	}
 	answer := s.tell(ctx, method, st, o.err)
-	if own, ok := status.FromError(o.own); o.own != nil && ok && own.Code() != codes.Canceled && own.Code() != codes.DeadlineExceeded {
-		return o.own // an answer that the handler chose
+	own, ok := status.FromError(o.own)
+	if o.own == nil || !ok || own.Code() == codes.Canceled || own.Code() == codes.DeadlineExceeded {
+		return answer
 	}
-	return answer
+	return o.own // an answer that the handler chose
+}
+
+// undone is the status of a call that ran but does not count, or may not; nil if it ended by itself.
+func (o *outcome) undone() *status.Status {
+	lost := errors.Is(o.err, latchkey.ErrLeaseLost)
+	switch {
+	case errors.Is(o.err, latchkey.ErrOutcomeUnknown):
+		return withInfo(codes.Unknown, "nobody can tell whether the work was done", "OUTCOME_UNKNOWN")
+	case o.tx && (lost || errors.Is(o.err, latchkey.ErrFenced)):
+		return withInfo(codes.Aborted, "the lock was lost and the work undone", "LEASE_LOST")
+	case lost:
+		return withInfo(codes.Unknown, "the lock was lost before the work was done", "LEASE_LOST")
+	case o.own == nil: // COMMIT was refused
+		return withInfo(codes.Internal, "the work was undone", "ROLLED_BACK")
+	}
+	return nil
 }
 
 // tell has OnError hear of a status, and returns it as an error.
@@ -65,7 +84,7 @@ func (s *RuleSet) refused(ctx context.Context, err error) *status.Status {
 	switch {
 	case errors.As(err, &busy): // before the context: a wait that the caller's deadline ended was for a busy lock
 		return withInfo(s.busyCode, "somebody else is at work on this", "LOCK_BUSY",
-			&errdetails.RetryInfo{RetryDelay: durationpb.New(max(busy.RetryAfter, time.Millisecond))})
+			&errdetails.RetryInfo{RetryDelay: durationpb.New(retryDelay(busy.RetryAfter))})
 	case errors.As(err, &key):
 		return withInfo(codes.InvalidArgument, "the request does not say what to lock", "LOCK_KEY_MISSING", badRequest(key))
 	case ctx.Err() != nil:
@@ -74,6 +93,14 @@ func (s *RuleSet) refused(ctx context.Context, err error) *status.Status {
 		return withInfo(codes.Unavailable, "locks are not available", "LOCK_STORE_UNAVAILABLE")
 	}
 	return withInfo(codes.Internal, "something went wrong", "INTERNAL")
+}
+
+// retryDelay is when a busy lock is worth another try; what is not known is a second.
+func retryDelay(d time.Duration) time.Duration {
+	if d <= 0 {
+		return time.Second
+	}
+	return d
 }
 
 // badRequest says which field of the request was missing. Parts of the template that are about anything else, such as
@@ -85,9 +112,8 @@ func badRequest(err *latchkey.KeyError) *errdetails.BadRequest {
 		if !ok || rest == "" || !strings.ContainsRune(" .[", rune(rest[0])) {
 			continue
 		}
-		v.Description = err.Reason
-		v.Field, _, _ = strings.Cut(err.Reason, " ")
-		v.Field = strings.TrimPrefix(v.Field, "req.")
+		field, _, _ := strings.Cut(err.Reason, " ")
+		v.Description, v.Field = err.Reason, strings.TrimPrefix(field, "req.")
 	}
 	return &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{v}}
 }

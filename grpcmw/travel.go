@@ -18,14 +18,18 @@ const leaseKey = "latchkey-lease"
 // callee has to agree by [AcceptLeases]. See [latchkey.ExportLeases] for what that lets the callee do: give the
 // interceptor only to connections with services that may.
 func SendLeases() grpc.UnaryClientInterceptor {
-	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	return func(
+		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+	) error {
 		return invoke(withLeases(ctx), method, req, reply, cc, opts...)
 	}
 }
 
 // SendLeasesStream is [SendLeases] for streams: the locks that are held when the stream begins.
 func SendLeasesStream() grpc.StreamClientInterceptor {
-	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, stream grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return func(
+		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, stream grpc.Streamer, opts ...grpc.CallOption,
+	) (grpc.ClientStream, error) {
 		return stream(withLeases(ctx), desc, cc, method, opts...)
 	}
 }

@@ -72,15 +72,15 @@ func TestALockTravelsBetweenHTTPAndGRPC(t *testing.T) {
 	s := openWith(t, nil, sends, grpcmw.Method(reserve, "order:#{req.order_id}"), grpcmw.AcceptLeases())
 	lock := s.others.WithLock("order:#{path.id}")
 	mux := http.NewServeMux()
-	mux.Handle("/call/{id}", httpmw.New(lock)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("/call/{id}", httpmw.New(lock)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if _, err := s.client.Reserve(r.Context(), &testpb.ReserveRequest{OrderId: r.PathValue("id")}); err != nil {
 			t.Error(err)
 		}
 	})))
-	mux.Handle("/plain/{id}", httpmw.New(lock, httpmw.AcceptLeases())(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("/plain/{id}", httpmw.New(lock, httpmw.AcceptLeases())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	})))
-	mux.Handle("/closed/{id}", httpmw.New(lock)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("/closed/{id}", httpmw.New(lock)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("a lock was accepted that nobody wanted to accept")
 	})))
 	srv := httptest.NewServer(mux)

@@ -39,7 +39,7 @@ func (s *RuleSet) Unary() grpc.UnaryServerInterceptor {
 		case e.bound == nil:
 			return handler(ctx, req)
 		}
-		var o outcome
+		o := outcome{tx: e.bound.Transactional()}
 		var resp any
 		c := &call{ctx: ctx, method: info.FullMethod, req: req}
 		o.err = e.bound.Do(s.arrived(ctx), []any{c}, func(ctx context.Context) error {

@@ -116,12 +116,12 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestBodies(t *testing.T) {
-	const max = 64
+	const bound = 64
 	s := open(t, func(s *shop, mux *http.ServeMux) {
-		mux.Handle("/b", httpmw.New(s.locks.WithLock("b:#{body.sku}"), httpmw.MaxBody(max))(http.HandlerFunc(sayKeys)))
-		mux.Handle("/plain", httpmw.New(s.locks.WithLock("b"), httpmw.MaxBody(max))(http.HandlerFunc(sayKeys)))
+		mux.Handle("/b", httpmw.New(s.locks.WithLock("b:#{body.sku}"), httpmw.MaxBody(bound))(http.HandlerFunc(sayKeys)))
+		mux.Handle("/plain", httpmw.New(s.locks.WithLock("b"), httpmw.MaxBody(bound))(http.HandlerFunc(sayKeys)))
 	})
-	full := `{"sku":"a","pad":"` + strings.Repeat("x", max-len(`{"sku":"a","pad":""}`)) + `"}`
+	full := `{"sku":"a","pad":"` + strings.Repeat("x", bound-len(`{"sku":"a","pad":""}`)) + `"}`
 	for name, c := range map[string]struct {
 		request string
 		status  int
@@ -132,12 +132,12 @@ func TestBodies(t *testing.T) {
 		"blank":                {"POST /b HTTP/1.1\nContent-Length: 2\n\n  ", 400, ""},
 		"invalid":              {"POST /b HTTP/1.1\nContent-Length: 5\n\n{\"sku", 400, ""},
 		"two values":           {"POST /b HTTP/1.1\nContent-Length: 24\n\n{\"sku\":\"a\"} {\"sku\":\"b\"} ", 400, ""},
-		"full":                 {fmt.Sprintf("POST /b HTTP/1.1\nContent-Length: %d\n\n%s", max, full), 200, "b:a | " + full},
-		"a byte over":          {fmt.Sprintf("POST /b HTTP/1.1\nContent-Length: %d\n\n%s ", max+1, full), 413, ""},
+		"full":                 {fmt.Sprintf("POST /b HTTP/1.1\nContent-Length: %d\n\n%s", bound, full), 200, "b:a | " + full},
+		"a byte over":          {fmt.Sprintf("POST /b HTTP/1.1\nContent-Length: %d\n\n%s ", bound+1, full), 413, ""},
 		"chunked":              {"POST /b HTTP/1.1\nTransfer-Encoding: chunked\n\n6\r\n{\"sku\"\r\n5\r\n:\"a\"}\r\n0\r\n\r\n", 200, `b:a | {"sku":"a"}`},
-		"chunked, a byte over": {fmt.Sprintf("POST /b HTTP/1.1\nTransfer-Encoding: chunked\n\n%x\r\n%s \r\n0\r\n\r\n", max+1, full), 413, ""},
+		"chunked, a byte over": {fmt.Sprintf("POST /b HTTP/1.1\nTransfer-Encoding: chunked\n\n%x\r\n%s \r\n0\r\n\r\n", bound+1, full), 413, ""},
 		"broken chunks":        {"POST /b HTTP/1.1\nTransfer-Encoding: chunked\n\n6\r\n{\"sku\"\r\nzz\r\n", 400, ""},
-		"not needed, over":     {fmt.Sprintf("POST /plain HTTP/1.1\nContent-Length: %d\n\n%s ", max+1, full), 200, "b | " + full + " "},
+		"not needed, over":     {fmt.Sprintf("POST /plain HTTP/1.1\nContent-Length: %d\n\n%s ", bound+1, full), 200, "b | " + full + " "},
 	} {
 		got := s.raw(t, c.request)
 		if got.status != c.status || c.status == 200 && got.body != c.want {
@@ -174,12 +174,12 @@ func TestOnErrorAnswersInstead(t *testing.T) {
 
 func TestRequestsThatAFilterExceptsRunUnlocked(t *testing.T) {
 	s := open(t, func(s *shop, mux *http.ServeMux) {
-		vip := httpmw.Filter(func(r *http.Request) bool { return r.Header.Get("VIP") == "" })
+		vip := httpmw.Filter(func(r *http.Request) bool { return r.Header.Get("Vip") == "" })
 		mux.Handle("/{id}", httpmw.New(s.locks.WithLock("o:#{path.id}"), httpmw.Methods("POST", "PUT"), vip)(http.HandlerFunc(sayKeys)))
 	})
 	for request, want := range map[string]string{
 		"POST /1 HTTP/1.1": "o:1", "PUT /1 HTTP/1.1": "o:1", "GET /1 HTTP/1.1": "unlocked", "OPTIONS /1 HTTP/1.1": "unlocked",
-		"POST /1 HTTP/1.1\nVIP: yes": "unlocked",
+		"POST /1 HTTP/1.1\nVip: yes": "unlocked",
 	} {
 		if got := s.raw(t, request); got.body != want {
 			t.Errorf("%s: %q, want %q", request, got.body, want)

@@ -18,6 +18,7 @@ import (
 // call is one request while its key is made. One goroutine uses it.
 type call struct {
 	m      *middleware
+	ran    bool // the handler has been called
 	r      *http.Request
 	params url.Values // of the query, once it is asked for
 	fields url.Values // of the form

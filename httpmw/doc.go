@@ -66,6 +66,12 @@
 // returns, also by a panic, which passes on. Work that goes on longer, in a goroutine or on a hijacked connection, keeps
 // the lock with [latchkey.Detach].
 //
+// # Transactions
+//
+// With [latchkey.Transactional] the handler runs in a transaction, and its answer is held back, within a bound
+// ([MaxAnswer]), until the database has answered COMMIT: the caller never sees 200 for work that was undone. A status of
+// 400 or more rolls back. The ResponseWriter can't flush or be hijacked then.
+//
 // # What the caller gets
 //
 //	lock busy                 409, Retry-After
@@ -73,6 +79,10 @@
 //	body over the bound       413
 //	store down                503, Retry-After
 //	lease lost, work done     what the handler wrote
+//	in a transaction:
+//	  lease lost, fenced      503, Retry-After: it was rolled back
+//	  COMMIT refused          500: it was rolled back
+//	  outcome unknown         500
 //
 // with a problem document (RFC 9457) that contains neither the key nor what a backend said. A caller that is gone, or
 // whose server cancelled it, gets no answer: the connection is aborted as by [http.ErrAbortHandler], since returning

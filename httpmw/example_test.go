@@ -3,6 +3,8 @@ package httpmw_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -74,7 +76,7 @@ func ExampleOnError() {
 		fmt.Println(err)
 		return
 	}
-	defer lease.Release(context.Background()) //nolint:errcheck // the example ends here
+	defer lease.Release(context.Background())
 
 	pay := httpmw.HandlerFunc(locks.WithLock("order:#{path.id}"), func(http.ResponseWriter, *http.Request) {},
 		httpmw.BusyStatus(http.StatusLocked),
@@ -98,4 +100,84 @@ func post(h http.Handler, path, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	h.ServeHTTP(w, r)
 	return w
+}
+
+// A handler that hijacks its connection returns at once; the work on the connection keeps the lock.
+func ExampleNew_detach() {
+	store := memstore.New()
+	locks := latchkey.New(store)
+	defer locks.Close()
+	done := make(chan struct{})
+	socket := httpmw.HandlerFunc(locks.WithLock("room:#{path.id}"), func(w http.ResponseWriter, r *http.Request) {
+		lease, err := latchkey.Detach(r.Context(), time.Hour)
+		if err != nil {
+			http.Error(w, "try again", http.StatusServiceUnavailable)
+			return
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			_ = lease.Release(context.Background())
+			return
+		}
+		go func() {
+			defer close(done)
+			defer lease.Release(context.Background())
+			defer conn.Close()
+			fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: room\r\nConnection: Upgrade\r\n\r\n")
+			fmt.Fprintf(conn, "in the room: %v\n", locks.Held(lease.Context(), "room:7"))
+		}()
+	})
+	mux := http.NewServeMux()
+	mux.Handle("GET /rooms/{id}", socket)
+	srv := httptest.NewServer(mux)
+	defer srv.Close()
+
+	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET /rooms/7 HTTP/1.1\r\nHost: x\r\nUpgrade: room\r\nConnection: Upgrade\r\n\r\n")
+	answer, _ := io.ReadAll(conn)
+	_, said, _ := strings.Cut(string(answer), "\r\n\r\n")
+	fmt.Print(said)
+	<-done
+	fmt.Println("locks left:", store.Len())
+	// Output:
+	// in the room: true
+	// locks left: 0
+}
+
+// A service that holds a lock calls another one that needs the same lock.
+func ExampleTransport() {
+	store := memstore.New() // one Redis in real life: the services are different processes
+	billing, shop := latchkey.New(store), latchkey.New(store)
+	defer billing.Close()
+	defer shop.Close()
+
+	charge := httpmw.HandlerFunc(billing.WithLock("order:#{path.id}"), func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "charged ", r.PathValue("id"))
+	}, httpmw.AcceptLeases())
+	mux := http.NewServeMux()
+	mux.Handle("POST /charge/{id}", charge)
+	srv := httptest.NewServer(mux)
+	defer srv.Close()
+
+	client := &http.Client{Transport: httpmw.Transport(srv.Client().Transport)}
+	pay := latchkey.Func(shop.WithLock("order:#{param}"), func(ctx context.Context, id string) (string, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+"/charge/"+id, nil)
+		if err != nil {
+			return "", err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return "", err
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		return string(text), err
+	})
+	fmt.Println(pay(context.Background(), "42"))
+	// Output: charged 42 <nil>
 }

@@ -51,7 +51,7 @@ type middleware struct {
 }
 
 func newMiddleware(d *latchkey.Decorator, opts []Option) (*middleware, error) {
-	m := &middleware{config: config{maxBody: defaultMaxBody}}
+	m := &middleware{config: config{maxBody: defaultMaxBody, maxAnswer: defaultMaxAnswer}}
 	for i, o := range opts {
 		if o == nil {
 			return nil, fmt.Errorf("httpmw: option %d is nil; leave it out", i+1)
@@ -75,13 +75,18 @@ func (m *middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Req
 		}
 	}
 	c := &call{m: m, r: r}
-	ran := false
+	if m.bound.Transactional() {
+		m.serveHeld(next, w, c)
+		return
+	}
 	err := m.bound.Do(m.arrived(r), []any{c}, func(ctx context.Context) error {
-		ran = true
+		c.ran = true
 		next.ServeHTTP(w, c.request(ctx))
 		return nil
 	})
 	if err != nil {
-		m.answer(w, r, err, ran)
+		p := m.problem(r, err)
+		p.Answered = c.ran
+		m.answer(w, r, p, err)
 	}
 }

@@ -61,7 +61,7 @@ func (jsonMembers) Names() []string { return nil }
 // Member implements [latchkey.Members].
 func (jsonMembers) Member(name string) (latchkey.Member, error) {
 	return latchkey.Member{Type: reflect.TypeFor[jsonValue](), Of: jsonMembers{}, Get: func(v any) (any, error) {
-		object, ok := v.(*jsonValue).v.(map[string]any) //nolint:forcetypeassert // the type that is described
+		object, ok := v.(*jsonValue).v.(map[string]any)
 		if !ok {
 			return nil, errors.New("is not there: what it would be part of is no object")
 		}

@@ -137,7 +137,8 @@ func TestACallerThatGoesAwayWhileWaitingLeavesTheQueue(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-waiting; cancel() }()
 	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/1", nil)
-	if _, err := s.Client().Do(req); !errors.Is(err, context.Canceled) {
+	if resp, err := s.Client().Do(req); !errors.Is(err, context.Canceled) {
+		_ = resp.Body.Close()
 		t.Errorf("client: %v", err)
 	}
 	if p := <-gone; p.Status != 0 || p.Code != "CALLER_GONE" {
@@ -154,7 +155,7 @@ func TestACallerThatGoesAwayWhileTheHandlerRunsEndsItsContextAndTheLockIsRelease
 			defer close(done)
 			close(running)
 			<-r.Context().Done()
-			if context.Cause(r.Context()) != context.Canceled {
+			if !errors.Is(context.Cause(r.Context()), context.Canceled) {
 				t.Errorf("cause %v", context.Cause(r.Context()))
 			}
 		})))
@@ -162,7 +163,9 @@ func TestACallerThatGoesAwayWhileTheHandlerRunsEndsItsContextAndTheLockIsRelease
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-running; cancel() }()
 	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/1", nil)
-	_, _ = s.Client().Do(req)
+	if resp, err := s.Client().Do(req); err == nil {
+		_ = resp.Body.Close()
+	}
 	<-done
 	soon(t, "the lock is released", func() bool { return s.store.Len() == 0 })
 }
@@ -297,6 +300,7 @@ func TestTheResponseWriterIsUntouched(t *testing.T) {
 	if err != nil || up.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatal(up, err)
 	}
+	defer up.Body.Close()
 	fmt.Fprint(conn, "hello\n")
 	if line, _ := in.ReadString('\n'); line != "hello, held: true\n" {
 		t.Errorf("socket said %q", line)

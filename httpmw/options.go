@@ -15,6 +15,7 @@ type Option func(*config)
 
 type config struct {
 	maxBody    int64
+	maxAnswer  int
 	body       reflect.Type // nil: any JSON
 	filters    []func(*http.Request) bool
 	pathValue  func(*http.Request, string) string
@@ -26,7 +27,7 @@ type config struct {
 	errs       []error
 }
 
-func (c *config) fail(format string, args ...any) {
+func (c *config) failf(format string, args ...any) {
 	c.errs = append(c.errs, fmt.Errorf("httpmw: "+format, args...))
 }
 
@@ -42,7 +43,7 @@ func Body[T any]() Option {
 func MaxBody(bytes int64) Option {
 	return func(c *config) {
 		if bytes < 1 {
-			c.fail("MaxBody(%d): at least a byte must be allowed; leave body and form out of the template not to read it", bytes)
+			c.failf("MaxBody(%d): at least a byte must be allowed; leave body and form out of the template not to read it", bytes)
 			return
 		}
 		c.maxBody = bytes
@@ -54,7 +55,7 @@ func MaxBody(bytes int64) Option {
 func Filter(locks func(*http.Request) bool) Option {
 	return func(c *config) {
 		if locks == nil {
-			c.fail("Filter(nil): leave the option out")
+			c.failf("Filter(nil): leave the option out")
 			return
 		}
 		c.filters = append(c.filters, locks)
@@ -66,7 +67,7 @@ func Methods(methods ...string) Option {
 	methods = slices.Clone(methods)
 	return func(c *config) {
 		if len(methods) == 0 {
-			c.fail("Methods(): no request would be locked; name a method or leave the option out")
+			c.failf("Methods(): no request would be locked; name a method or leave the option out")
 			return
 		}
 		c.filters = append(c.filters, func(r *http.Request) bool { return slices.Contains(methods, r.Method) })
@@ -78,7 +79,7 @@ func Methods(methods ...string) Option {
 func PathValues(get func(r *http.Request, name string) string) Option {
 	return func(c *config) {
 		if get == nil {
-			c.fail("PathValues(nil): leave the option out")
+			c.failf("PathValues(nil): leave the option out")
 			return
 		}
 		c.pathValue = get
@@ -89,7 +90,7 @@ func PathValues(get func(r *http.Request, name string) string) Option {
 func Route(get func(r *http.Request) string) Option {
 	return func(c *config) {
 		if get == nil {
-			c.fail("Route(nil): leave the option out")
+			c.failf("Route(nil): leave the option out")
 			return
 		}
 		c.route = get
@@ -100,7 +101,7 @@ func Route(get func(r *http.Request) string) Option {
 func BusyStatus(status int) Option {
 	return func(c *config) {
 		if status < 400 || status > 599 {
-			c.fail("BusyStatus(%d): a request that did not run needs a status from 400 to 599", status)
+			c.failf("BusyStatus(%d): a request that did not run needs a status from 400 to 599", status)
 			return
 		}
 		c.busyStatus = status
@@ -112,7 +113,7 @@ func BusyStatus(status int) Option {
 func MaxRetryAfter(d time.Duration) Option {
 	return func(c *config) {
 		if d < time.Second {
-			c.fail("MaxRetryAfter(%v): Retry-After has whole seconds, so at least one is needed", d)
+			c.failf("MaxRetryAfter(%v): Retry-After has whole seconds, so at least one is needed", d)
 			return
 		}
 		c.maxRetry = d
@@ -125,7 +126,7 @@ func MaxRetryAfter(d time.Duration) Option {
 func OnError(f func(w http.ResponseWriter, r *http.Request, p Problem, err error)) Option {
 	return func(c *config) {
 		if f == nil {
-			c.fail("OnError(nil): leave the option out")
+			c.failf("OnError(nil): leave the option out")
 			return
 		}
 		c.onError = f

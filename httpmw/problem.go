@@ -22,7 +22,7 @@ type Problem struct {
 	// Detail is about this request; it may be empty.
 	Detail string `json:"detail,omitempty"`
 	// Code tells problems apart: LOCK_BUSY, LOCK_KEY_MISSING, BODY_TOO_LARGE, LOCK_STORE_UNAVAILABLE, LEASE_LOST,
-	// OUTCOME_UNKNOWN, CALLER_GONE or INTERNAL.
+	// OUTCOME_UNKNOWN, ANSWER_TOO_LARGE, CALLER_GONE or INTERNAL.
 	Code string `json:"code"`
 	// RetryAfter is when it is worth trying again; zero leaves the header out. Fractions of a second round up.
 	RetryAfter time.Duration `json:"-"`
@@ -39,7 +39,10 @@ func (p Problem) Write(w http.ResponseWriter) {
 	case p.Status == 0:
 		panic(http.ErrAbortHandler)
 	}
-	body, _ := json.Marshal(p) // two strings, a number: can't fail
+	body, err := json.Marshal(p)
+	if err != nil { // strings and a number can't fail
+		panic(http.ErrAbortHandler)
+	}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Content-Length", strconv.Itoa(len(body)+1))
@@ -53,9 +56,7 @@ func (p Problem) Write(w http.ResponseWriter) {
 }
 
 // answer tells the caller what became of a request that ended in err.
-func (m *middleware) answer(w http.ResponseWriter, r *http.Request, err error, ran bool) {
-	p := m.problem(r, err)
-	p.Answered = ran
+func (m *middleware) answer(w http.ResponseWriter, r *http.Request, p Problem, err error) {
 	if m.onError != nil {
 		m.onError(w, r, p, err)
 		return
@@ -70,10 +71,7 @@ func (m *middleware) problem(r *http.Request, err error) Problem {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.Is(err, latchkey.ErrLeaseLost):
-		return Problem{
-			Title: "The lock was lost before the work was done", Status: http.StatusServiceUnavailable, Code: "LEASE_LOST",
-			RetryAfter: time.Second,
-		}
+		return lost()
 	case errors.Is(r.Context().Err(), context.Canceled):
 		return Problem{Title: "The caller is gone", Code: "CALLER_GONE"}
 	case errors.As(err, &busy):
@@ -101,6 +99,13 @@ func (m *middleware) problem(r *http.Request, err error) Problem {
 		}
 	}
 	return Problem{Title: "Something went wrong", Status: http.StatusInternalServerError, Code: "INTERNAL"}
+}
+
+func lost() Problem {
+	return Problem{
+		Title: "The lock was lost before the work was done", Status: http.StatusServiceUnavailable, Code: "LEASE_LOST",
+		RetryAfter: time.Second,
+	}
 }
 
 // retryAfter is when a busy lock is worth another try; what is not known is a second.

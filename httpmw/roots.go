@@ -124,8 +124,8 @@ func (c *call) cookie(name string) (string, error) {
 }
 
 func (c *call) route() string {
-	if c.m.config.route != nil {
-		return c.m.config.route(c.r)
+	if c.m.route != nil {
+		return c.m.route(c.r)
 	}
 	return c.r.Pattern
 }

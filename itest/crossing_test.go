@@ -17,7 +17,7 @@ import (
 	"github.com/latchkey-go/latchkey/internal/testenv"
 )
 
-const crossings = 2000
+const crossings = 5_000 // in each of two ways
 
 // forgetful is a store that never hears that a waiter has given up.
 type forgetful struct{ latchkey.Store }

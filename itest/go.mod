@@ -5,9 +5,11 @@ go 1.26.0
 replace github.com/latchkey-go/latchkey => ../
 
 require (
+	github.com/bsm/redislock v0.9.4
 	github.com/coder/websocket v1.8.15
 	github.com/gin-gonic/gin v1.12.0
 	github.com/go-chi/chi/v5 v5.5.0
+	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/go-sql-driver/mysql v1.8.1
 	github.com/jackc/pgx/v5 v5.13.0
 	github.com/jmoiron/sqlx v1.4.0
@@ -16,6 +18,8 @@ require (
 	github.com/latchkey-go/latchkey v0.0.0-00010101000000-000000000000
 	github.com/lib/pq v1.10.9
 	github.com/redis/go-redis/v9 v9.23.0
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20261110000943-09e21b237f2c
+	google.golang.org/grpc v1.85.0
 	modernc.org/sqlite v1.62.0
 )
 

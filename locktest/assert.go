@@ -26,7 +26,8 @@ func AssertHeld(t TB, ctx context.Context, key string) bool {
 		return true
 	}
 	if len(held) == 0 {
-		t.Errorf("lock %q is not held: the context carries no lease that is; pass on the context that the locked function was given", key)
+		t.Errorf("lock %q is not held: the context carries no lease that is; "+
+			"pass on the context that the locked function was given", key)
 		return false
 	}
 	t.Errorf("lock %q is not held; the context carries %s", key, strings.Join(held, ", "))

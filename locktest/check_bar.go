@@ -2,7 +2,9 @@ package locktest
 
 import "github.com/latchkey-go/latchkey"
 
-func bars(c latchkey.Capabilities) bool { return c.Bars }
+func bars(c latchkey.Capabilities) bool     { return c.Bars }
+func barsPush(c latchkey.Capabilities) bool { return c.Bars && c.Push }
+func barsMany(c latchkey.Capabilities) bool { return c.Bars && c.ManyKeys }
 
 var barChecks = []check{
 	{name: "the lock of a barred owner is taken over", needs: bars, run: func(p *prober) error {
@@ -28,7 +30,7 @@ var barChecks = []check{
 		p.want(true, p.renew(p.a, key, a, long), "by its owner")
 		return nil
 	}},
-	{name: "a barred owner has no place in the queue", needs: func(c latchkey.Capabilities) bool { return c.Bars && c.Push }, run: func(p *prober) error {
+	{name: "a barred owner has no place in the queue", needs: barsPush, run: func(p *prober) error {
 		p.listen(p.a)
 		key, late, a := p.key("k"), p.owner("late"), p.owner("A")
 		p.want(true, p.acquire(p.a, key, a, long), "that is free")
@@ -39,7 +41,7 @@ var barChecks = []check{
 		p.free(key, "with nobody but a barred owner in the queue")
 		return nil
 	}},
-	{name: "many keys: a barred owner is refused", needs: func(c latchkey.Capabilities) bool { return c.Bars && c.ManyKeys }, run: func(p *prober) error {
+	{name: "many keys: a barred owner is refused", needs: barsMany, run: func(p *prober) error {
 		keys, late, b := []string{p.key("1"), p.key("2")}, p.owner("late"), p.owner("B")
 		for _, k := range keys {
 			p.bar(p.a, k, late, long)

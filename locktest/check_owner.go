@@ -37,7 +37,7 @@ var ownerChecks = []check{
 		}
 		return nil
 	}},
-	{name: "of many at once one gets the lock", run: func(p *prober) error {
+	{name: "of many at once at most one gets the lock", run: func(p *prober) error {
 		for round := range 10 {
 			key := p.key(string(rune('a' + round)))
 			var won atomic.Int32
@@ -61,8 +61,11 @@ var ownerChecks = []check{
 			if err := failed.Load(); err != nil {
 				return *err
 			}
-			if n := won.Load(); n != 1 {
+			if n := won.Load(); n > 1 {
 				failf("of 20 owners %d got the same lock", n)
+			}
+			if won.Load() == 0 { // where many vote, many candidates may all lose
+				p.until("one of many gets the lock", func() bool { return p.acquire(p.a, key, p.owner("next"), long).OK })
 			}
 		}
 		return nil
@@ -114,7 +117,9 @@ var ownerChecks = []check{
 		return nil
 	}},
 	{name: "keys are told apart", run: func(p *prober) error {
-		keys := []string{"order-1", "order-12", "Order-1", "order-1 ", "order-?", "order-*", "ördér-1", "order-1:q", "order-1\\", `order-"1"`}
+		keys := []string{
+			"order-1", "order-12", "Order-1", "order-1 ", "order-?", "order-*", "ördér-1", "order-1:q", "order-1\\", `order-"1"`,
+		}
 		for i, k := range keys {
 			p.want(true, p.acquire(p.a, p.key(k), p.owner(string(rune('A'+i))), long), "though others are held")
 		}

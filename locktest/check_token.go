@@ -38,6 +38,20 @@ var tokenChecks = []check{
 		})
 		return nil
 	}},
+	{name: "a token is above the number it was asked to be above", needs: tokens, run: func(p *prober) error {
+		key, a := p.key("k"), p.owner("A")
+		p.want(true, p.acquire(p.a, key, a, long), "that is free")
+		mint := latchkey.Op{Kind: latchkey.OpToken, Key: key, Owner: a, Tokens: 1}
+		first := p.want(true, p.do(p.a, mint), "by its owner").Token
+		mint.Above = first + 1_000_000_000_000
+		far := grown(mint.Above, p.want(true, p.do(p.a, mint), "by its owner").Token, 1)
+		mint.Above = first // already passed: changes nothing
+		far = grown(far, p.want(true, p.do(p.b, mint), "by its owner").Token, 1)
+		p.want(true, p.release(p.a, key, a), "by its owner")
+		next := latchkey.Op{Kind: latchkey.OpAcquire, Key: key, Owner: p.owner("B"), Lease: long, Tokens: 1}
+		grown(far, p.want(true, p.do(p.b, next), "that is free").Token, 1)
+		return nil
+	}},
 	{name: "tokens are for the owner", needs: tokens, run: func(p *prober) error {
 		key, a := p.key("k"), p.owner("A")
 		mint := latchkey.Op{Kind: latchkey.OpToken, Key: key, Owner: a, Tokens: 1}

@@ -16,7 +16,10 @@ type check struct {
 
 func all() []check {
 	var cs []check
-	for _, group := range [][]check{ownerChecks, leaseChecks, batchChecks, queueChecks, tokenChecks, manyChecks, barChecks} {
+	for _, group := range [][]check{
+		ownerChecks, leaseChecks, batchChecks, queueChecks,
+		tokenChecks, manyChecks, barChecks, proofChecks,
+	} {
 		cs = append(cs, group...)
 	}
 	return cs

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -13,7 +14,10 @@ import (
 	"github.com/latchkey-go/latchkey/memstore"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	locktest.SetLimit(time.Second) // flaws show by waiting in vain; with stores in memory that will do
+	goleak.VerifyTestMain(m)
+}
 
 func TestMemstoreConforms(t *testing.T) {
 	locktest.Conformance(t, func(*testing.T) (a, b latchkey.Store) {
@@ -38,13 +42,14 @@ var caughtBy = map[string]string{
 	forgetsExpiry:         "a lease ends, and not early",
 	endsEarly:             "a lease ends, and not early",
 	forgetsShortExpiry:    "a lease of a millisecond ends",
-	doubleGrant:           "of many at once one gets the lock",
+	doubleGrant:           "of many at once at most one gets the lock",
 	refusesOwner:          "acquire is idempotent for one owner",
 	keepsOldLease:         "asking again renews",
 	losesWakeup:           "a release hands the lock to the first in the queue and tells it",
 	wakesOnlyItself:       "a release hands the lock to the first in the queue and tells it",
 	tokenGoesBack:         "tokens grow from holder to holder",
 	tokenBlockOverlaps:    "tokens grow from holder to holder",
+	tokenNotAbove:         "a token is above the number it was asked to be above",
 	tokenForAnyone:        "tokens are for the owner",
 	ticketReused:          "a ticket stands for one place",
 	ticketChanges:         "a ticket stands for one place",
@@ -62,6 +67,8 @@ var caughtBy = map[string]string{
 	barIgnored:            "a barred owner is refused",
 	barQueued:             "a barred owner has no place in the queue",
 	barNotTakenOver:       "the lock of a barred owner is taken over",
+	proofByAnyone:         "a proof is of the present owner",
+	proofOfThePast:        "a proof ends with the lease",
 	keepsPlaceWhenGranted: "who gets a free lock leaves its place",
 }
 

@@ -17,6 +17,8 @@ func (example) Helper()                           {}
 func (example) Errorf(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
 // debit must only be called under the lock of its account.
+//
+//nolint:revive // a test comes first, as everywhere
 func debit(t locktest.TB, ctx context.Context, account int) error {
 	if !locktest.AssertHeld(t, ctx, fmt.Sprintf("account:%d", account)) {
 		return errors.New("refused")

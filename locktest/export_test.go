@@ -2,5 +2,5 @@ package locktest
 
 import "time"
 
-// Flaws show by waiting in vain; with stores in memory a second of that will do.
-func init() { limit = time.Second }
+// SetLimit sets how long checks wait for what has to happen.
+func SetLimit(d time.Duration) { limit = d }

@@ -26,6 +26,7 @@ const (
 	wakesOnlyItself       = "a hand-over is told only to the process that let go"
 	tokenGoesBack         = "tokens start anew with each holder"
 	tokenBlockOverlaps    = "a block of tokens counts as one"
+	tokenNotAbove         = "a token ignores what it has to be above"
 	tokenForAnyone        = "tokens are minted for those who hold nothing"
 	ticketReused          = "a ticket is used again"
 	ticketChanges         = "a ticket changes while the place is kept"
@@ -43,6 +44,8 @@ const (
 	barIgnored            = "barred owners are let in"
 	barQueued             = "barred owners get a place in the queue"
 	barNotTakenOver       = "the lock of a barred owner is not taken over"
+	proofByAnyone         = "anything passes for a proof"
+	proofOfThePast        = "a proof holds though the lease has ended"
 	keepsPlaceWhenGranted = "who gets a free lock stays in the queue"
 )
 
@@ -82,7 +85,7 @@ func newSloppy(flaw string) (a, b latchkey.Store) {
 }
 
 func (v *sloppyView) Capabilities() latchkey.Capabilities {
-	return latchkey.Capabilities{Push: true, Tokens: true, ManyKeys: true, Bars: true}
+	return latchkey.Capabilities{Push: true, Tokens: true, ManyKeys: true, Bars: true, Proofs: true}
 }
 
 func (v *sloppyView) Listen(heard func(latchkey.Push)) func() {
@@ -129,8 +132,17 @@ func (v *sloppyView) Do(_ context.Context, ops []*latchkey.Op) {
 			v.renew(op)
 		case latchkey.OpRelease:
 			v.release(op)
+		case latchkey.OpProve:
+			l := v.lock(op.Key)
+			h := v.holder(l)
+			op.OK = h != "" && (latchkey.Proof(h) == op.Owner || v.flaw == proofByAnyone) || v.flaw == proofOfThePast &&
+				latchkey.Proof(l.owner) == op.Owner
+			op.Remaining = max(time.Until(l.end), 0)
 		case latchkey.OpToken:
 			if op.OK = v.holder(v.lock(op.Key)) == op.Owner || v.flaw == tokenForAnyone; op.OK {
+				if v.flaw != tokenNotAbove {
+					v.token = max(v.token, op.Above)
+				}
 				op.Token = v.mint(op.Tokens)
 			}
 		}

@@ -22,19 +22,17 @@ type command struct {
 // NoRetry keeps the client from sending the command again by itself: a second SET NX would be refused by the first.
 func (c *command) NoRetry() bool { return true }
 
-func queueKey(key string) string   { return "{" + key + "}:q" }
-func counterKey(key string) string { return "{" + key + "}:t" }
-func barsKey(key string) string    { return "{" + key + "}:x" }
-
 func (s *Store) command(ctx context.Context, op *latchkey.Op) *command {
 	ms := op.Lease.Milliseconds()
+	n := s.names(op.Key)
 	switch {
 	case op.Kind == latchkey.OpAcquire && op.Fast && op.Tokens == 0 && op.Prev == "" && len(op.More) == 0:
-		return &command{redis.NewCmd(ctx, "set", op.Key, op.Owner, "nx", "px", ms), op, nil}
+		return &command{redis.NewCmd(ctx, "set", n.lock, op.Owner, "nx", "px", ms), op, nil}
 	case op.Kind == latchkey.OpAcquire && len(op.More) > 0:
-		args := []any{"evalsha", acquireManyScript.sha, 2 * (1 + len(op.More)), op.Key, barsKey(op.Key)}
+		args := []any{"evalsha", acquireManyScript.sha, 2 * (1 + len(op.More)), n.lock, n.bars()}
 		for _, key := range op.More {
-			args = append(args, key, barsKey(key))
+			more := s.names(key)
+			args = append(args, more.lock, more.bars())
 		}
 		args = append(args, op.Owner, ms, latchkey.OwnerPrefix)
 		return &command{redis.NewCmd(ctx, args...), op, &acquireManyScript}
@@ -44,19 +42,19 @@ func (s *Store) command(ctx context.Context, op *latchkey.Op) *command {
 			channel = s.channel
 		}
 		return &command{redis.NewCmd(ctx, "evalsha", acquireScript.sha, 4,
-			op.Key, queueKey(op.Key), counterKey(op.Key), barsKey(op.Key),
+			n.lock, n.queue(), n.counter(), n.bars(),
 			op.Owner, ms, op.Prev, channel, op.Grant.Milliseconds(), op.Tokens, latchkey.OwnerPrefix), op, &acquireScript}
 	case op.Kind == latchkey.OpRenew:
-		return &command{redis.NewCmd(ctx, "evalsha", renewScript.sha, 1, op.Key, op.Owner, ms), op, &renewScript}
+		return &command{redis.NewCmd(ctx, "evalsha", renewScript.sha, 1, n.lock, op.Owner, ms), op, &renewScript}
 	case op.Kind == latchkey.OpRelease && op.Leave:
-		return &command{redis.NewCmd(ctx, "evalsha", leaveScript.sha, 3, op.Key, queueKey(op.Key), barsKey(op.Key),
+		return &command{redis.NewCmd(ctx, "evalsha", leaveScript.sha, 3, n.lock, n.queue(), n.bars(),
 			op.Owner, s.channel, op.Grant.Milliseconds(), op.Bar.Milliseconds()), op, &leaveScript}
 	case op.Kind == latchkey.OpRelease:
-		return &command{redis.NewCmd(ctx, "evalsha", releaseScript.sha, 2, op.Key, queueKey(op.Key), op.Owner), op, &releaseScript}
+		return &command{redis.NewCmd(ctx, "evalsha", releaseScript.sha, 2, n.lock, n.queue(), op.Owner), op, &releaseScript}
 	case op.Kind == latchkey.OpProve:
-		return &command{redis.NewCmd(ctx, "evalsha", proveScript.sha, 1, op.Key, op.Owner), op, &proveScript}
+		return &command{redis.NewCmd(ctx, "evalsha", proveScript.sha, 1, n.lock, op.Owner), op, &proveScript}
 	case op.Kind == latchkey.OpToken:
-		return &command{redis.NewCmd(ctx, "evalsha", tokenScript.sha, 2, op.Key, counterKey(op.Key),
+		return &command{redis.NewCmd(ctx, "evalsha", tokenScript.sha, 2, n.lock, n.counter(),
 			op.Owner, op.Tokens, op.Above), op, &tokenScript}
 	}
 	panic(fmt.Sprintf("redisstore: unknown operation %d", op.Kind))

@@ -24,7 +24,38 @@ func client(t testenv.TB, addr string) *redis.Client {
 
 func TestRedisConforms(t *testing.T) {
 	srv := testenv.SharedRedis(t)
-	locktest.Conformance(t, func(t *testing.T) (a, b latchkey.Store) {
-		return redisstore.New(client(t, srv.Addr())), redisstore.New(client(t, srv.Addr()))
-	})
+	for name, opts := range map[string][]redisstore.Option{
+		"keys as they are":          nil,
+		"other names":               {redisstore.KeyName(func(key string) string { return key + "-lock" })},
+		"other names with hash tag": {redisstore.KeyName(func(key string) string { return "mutex:{" + key + "}" })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			locktest.Conformance(t, func(t *testing.T) (a, b latchkey.Store) {
+				return redisstore.New(client(t, srv.Addr()), opts...), redisstore.New(client(t, srv.Addr()), opts...)
+			})
+		})
+	}
+}
+
+func TestKeysOfALockAreInOneSlot(t *testing.T) {
+	for name, rename := range map[string]func(string) string{
+		"plain":    func(key string) string { return "lock-" + key },
+		"hash tag": func(key string) string { return "{" + key + "}:lock" },
+		"same":     nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := testenv.Redis(t, testenv.Config("cluster-enabled", "yes"))
+			slots := make(map[any]string)
+			var opts []redisstore.Option
+			if rename != nil {
+				opts = append(opts, redisstore.KeyName(rename))
+			}
+			for _, key := range redisstore.Names("shop:k", opts...) {
+				slots[srv.Do(t, "CLUSTER", "KEYSLOT", key)] = key
+			}
+			if len(slots) != 1 {
+				t.Errorf("one lock's keys are in %d slots: %v", len(slots), slots)
+			}
+		})
+	}
 }

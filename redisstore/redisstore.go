@@ -25,6 +25,7 @@ import (
 type Store struct {
 	client  redis.UniversalClient
 	channel string
+	name    func(key string) string // nil: the key is the name
 
 	mu        sync.Mutex
 	listeners map[*listener]struct{}
@@ -37,7 +38,7 @@ var _ latchkey.Store = (*Store)(nil)
 // are not used for locks, since a lock command that is sent twice can be refused by its own effect.
 //
 // New panics if the client is nil, or a [redis.Ring], which may move a key to another server while it is locked.
-func New(client redis.UniversalClient) *Store {
+func New(client redis.UniversalClient, opts ...Option) *Store {
 	switch c := client.(type) {
 	case nil:
 		panic("redisstore: New: the client is nil; pass redis.NewClient(...)")
@@ -49,11 +50,18 @@ func New(client redis.UniversalClient) *Store {
 		panic("redisstore: New: a redis.Ring moves keys to another server when one is down, locked or not; " +
 			"use a redis.Client, a failover client or a redis.ClusterClient")
 	}
-	return &Store{
+	s := &Store{
 		client:    client,
 		channel:   fmt.Sprintf("latchkey:wake:%s", rand.Text()),
 		listeners: make(map[*listener]struct{}),
 	}
+	for i, o := range opts {
+		if o == nil {
+			panic(fmt.Sprintf("redisstore: New: option %d is nil; leave it out", i+1))
+		}
+		o(s)
+	}
+	return s
 }
 
 // Capabilities implements [latchkey.Store].

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestOrdersArePaidOnceOverBothFaces(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	start := time.Now()
+	if code := run(t.Context(), []string{"-total", "12"}, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d\n%s%s", code, &stdout, &stderr)
+	}
+	if took := time.Since(start); took > 45*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// The control: what goes wrong has to be noticed.
+func TestJudgeNotices(t *testing.T) {
+	good := Result{HTTP: [answers]int64{paid: 5}, GRPC: [answers]int64{paid: 5}, Wanted: 10, Received: 10}
+	control := Result{TooMuch: 3}
+	if err := judge(control, good); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(control, locked *Result){
+		"too much":       func(_, r *Result) { r.TooMuch, r.Received = 1, 11 },
+		"too little":     func(_, r *Result) { r.Received = 9 },
+		"forgotten":      func(_, r *Result) { r.Forgotten = 1 },
+		"failed calls":   func(_, r *Result) { r.GRPC[failed] = 1 },
+		"an idle face":   func(_, r *Result) { r.HTTP[paid] = 0 },
+		"a tame control": func(c, _ *Result) { c.TooMuch = 0 },
+	} {
+		c, r := control, good
+		change(&c, &r)
+		if judge(c, r) == nil {
+			t.Errorf("%s is not noticed", name)
+		}
+	}
+}
+
+func TestServeAnswersTheLinesThatItPrints(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	out, printed := io.Pipe()
+	code := make(chan int)
+	go func() {
+		code <- run(ctx, []string{"-serve", "-http", "127.0.0.1:0", "-grpc", "127.0.0.1:0"}, printed, io.Discard)
+		printed.Close()
+	}()
+	text := make([]byte, 4096)
+	n, _ := out.Read(text)
+	go io.Copy(io.Discard, out)
+	_, rest, _ := strings.Cut(string(text[:n]), "http://")
+	addr, _, _ := strings.Cut(rest, "/")
+	resp, err := http.Post("http://"+addr+"/orders/1/pay", "", strings.NewReader(`{"amount": 3}`))
+	if err != nil {
+		t.Fatal(err, string(text[:n]))
+	}
+	body, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if want := `{"order_id":"1","total":100,"paid":3}`; strings.TrimSpace(string(body)) != want {
+		t.Errorf("%s %s, want %s", resp.Status, body, want)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	stop()
+	if c := <-code; c != 0 {
+		t.Errorf("exit code %d", c)
+	}
+}

@@ -1,0 +1,98 @@
+//go:build unix
+
+package itest
+
+import (
+	"regexp"
+	"time"
+
+	"github.com/latchkey-go/latchkey/internal/testenv"
+)
+
+// asking tells requests by what they ask for. A proxy sees them as they are on the line.
+func asking(pattern string) testenv.FaultOption {
+	re := regexp.MustCompile(`(?is)` + pattern)
+	return testenv.Matching(re.Match)
+}
+
+const (
+	script       = `evalsha?\r\n\$\d+\r\n[^\r]+\r\n\$1\r\n` // and the number of its keys
+	askAcquire   = `(\r\nnx\r\n|` + script + `4\r\n)`
+	askRenew     = script + `1\r\n`
+	askRelease   = script + `2\r\n`
+	askSubscribe = `subscribe\r\n`
+)
+
+// step is the operation that a fault befalls.
+type step struct {
+	name   string
+	asks   string
+	waits  bool // somebody else holds the lock first, and lets it go later
+	inside bool // the function runs when the fault comes
+}
+
+var steps = []step{
+	{name: "acquire", asks: askAcquire},
+	{name: "renew", asks: askRenew, inside: true},
+	{name: "release", asks: askRelease, inside: true},
+	{name: "subscribe", asks: askSubscribe, waits: true},
+	// A waiter is told, and asks for the full lease then.
+	{name: handOver, asks: "(" + askAcquire + "|" + askRenew + ")", waits: true},
+}
+
+const handOver = "hand-over"
+
+// trouble is a fault: what brings it on, and what ends it.
+type trouble struct {
+	name    string
+	persist bool
+	crash   bool // it may cost a lease
+	replay  bool
+	begin   func(c *cell)
+	end     func(c *cell)
+}
+
+var troubles = []trouble{
+	{name: "delay", begin: func(c *cell) {
+		const d = faultOp + 100*time.Millisecond
+		if c.step.name == handOver { // the push
+			c.proxy.DelayReplies(d)
+			return
+		}
+		c.proxy.DelayRequests(d, asking(c.step.asks), testenv.Times(2))
+	}},
+	{name: "cut", begin: func(c *cell) {
+		if c.step.name == handOver { // the subscription too
+			c.proxy.Cut()
+			return
+		}
+		c.proxy.CutRequests(asking(c.step.asks), testenv.Times(1))
+	}},
+	{name: "swallowed request", begin: func(c *cell) { c.proxy.SwallowRequests(asking(c.step.asks), testenv.Times(1)) }},
+	{name: "swallowed reply", begin: func(c *cell) {
+		if c.step.name == handOver { // the push too
+			c.proxy.SwallowReplies()
+			return
+		}
+		c.proxy.SwallowReplies(asking(c.step.asks), testenv.Times(1))
+	}},
+	{name: "late replay", replay: true, begin: func(c *cell) {
+		c.proxy.SwallowRequests(testenv.Times(1), c.notice(askAcquire))
+	}},
+	{name: "pause shorter than the lease", crash: true,
+		begin: func(c *cell) { c.detectAny(); c.srv.Pause(c.t) },
+		end:   func(c *cell) { c.wait(faultLease / 4); c.srv.Resume(c.t) }},
+	{name: "pause longer than the lease", crash: true,
+		begin: func(c *cell) { c.detectAny(); c.srv.Pause(c.t) },
+		end:   func(c *cell) { c.wait(faultLease + faultLease/4); c.srv.Resume(c.t) }},
+	{name: "kill and restart empty", crash: true,
+		begin: func(c *cell) { c.detect(); c.srv.Kill(c.t); c.history.died(c.t) },
+		end:   func(c *cell) { c.restart(testenv.LoseData) }},
+	{name: "restart with data", crash: true, persist: true,
+		begin: func(c *cell) { c.detect(); c.srv.Kill(c.t); c.history.died(c.t) },
+		end:   func(c *cell) { c.restart(testenv.KeepData) }},
+	{name: "SCRIPT FLUSH", begin: func(c *cell) { c.srv.FlushScripts(c.t); c.detect() }},
+}
+
+// end of the caller's context while the fault lasts.
+var contexts = []string{"ctx alive", "ctx cancelled", "ctx past its deadline"}

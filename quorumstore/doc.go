@@ -24,7 +24,7 @@
 //   - A master that forgets its vote while it is one of a bare majority lets a second holder in. The first one hears of it
 //     at its next renewal, a third of the lease at the latest. If more masters than a majority had the vote nothing happens,
 //     and the next renewal gives the vote back. Configure "appendonly yes" and "appendfsync always", or keep a master that
-//     crashed away for one lease; a lock from [latchkey.LeaseFor] or with the default lease asks for 30 seconds.
+//     crashed away for the length of the longest lease, which is 30 seconds unless set otherwise.
 //   - Everything that must not happen twice needs fencing tokens, here as over any store of locks.
 //
 // # Tokens

@@ -128,7 +128,7 @@ func TestAWaiterThatGivesUpLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	answer := make(chan error, 1)
 	go func() {
-		_, err := waiter.Acquire(ctx, "k", latchkey.WaitForever())
+		_, err := waiter.Acquire(ctx, "k", latchkey.WaitForever(), latchkey.RenewedLease(3*time.Second))
 		answer <- err
 	}()
 	eventually(t, "it queues everywhere", func() bool {

@@ -41,9 +41,11 @@ func callDown(t *testing.T, s *service, wait latchkey.HoldOption) {
 	t.Logf("%v: %v", took.Round(time.Millisecond), err)
 }
 
+// callUp calls a function while the store answers. It waits a little: a request of a call that was given up may arrive only
+// now, and stands in the way until it is taken back.
 func callUp(t *testing.T, s *service) {
 	t.Helper()
-	call := latchkey.Func0(s.WithLock("down"), func(context.Context) (string, error) { return "ran", nil })
+	call := latchkey.Func0(s.WithLock("down", latchkey.Wait(10*time.Second)), func(context.Context) (string, error) { return "ran", nil })
 	if result, err := call(context.Background()); result != "ran" || err != nil {
 		t.Errorf("the store is there and the call returns %q, %v", result, err)
 	}

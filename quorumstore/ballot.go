@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/latchkey-go/latchkey"
+	"github.com/latchkey-go/latchkey/internal/redisreply"
 )
 
 // voteKind is what a master said.
@@ -183,7 +184,7 @@ func (b *ballot) acquire(m *master) (bool, error) {
 	switch {
 	case err == nil && text(reply, 0) == "1":
 		done(voteYes)
-	case err == nil, answered(err):
+	case err == nil, redisreply.Answered(err):
 		done(voteNo)
 	default:
 		done(voteFailed)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/latchkey-go/latchkey/internal/redisreply"
 )
 
 const (
@@ -71,7 +73,7 @@ func (m *master) probe() {
 	asked := time.Now()
 	ping := command{redis.NewCmd(ctx, "ping")}
 	err := m.client.Process(ctx, ping)
-	good := (err == nil || answered(err)) && time.Since(asked) <= m.patience
+	good := (err == nil || redisreply.Answered(err)) && time.Since(asked) <= m.patience
 	m.mu.Lock()
 	b := &m.breaker
 	b.probing = false

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/latchkey-go/latchkey/internal/batch"
+	"github.com/latchkey-go/latchkey/internal/redisreply"
 )
 
 var (
@@ -105,7 +106,7 @@ func (m *master) eval(b *ballot, sc *script, keys []string, args ...any) (any, e
 
 // heard tells the breaker about an answer that came in time.
 func (m *master) heard(c *call) (any, error) {
-	if c.err != nil && !answered(c.err) {
+	if c.err != nil && !redisreply.Answered(c.err) {
 		m.failed()
 	} else {
 		m.worked()
@@ -159,29 +160,6 @@ func (m *master) send(ctx context.Context, calls []*call, verb string, then func
 	for i, c := range calls {
 		then(c, cmds[i])
 	}
-}
-
-// answered reports whether the error is the server's own answer.
-func answered(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply)
-}
-
-// final reports whether the server would answer the same error again: it answered at all, and did not say that it is
-// only in a bad moment.
-func final(err error) bool {
-	if !answered(err) {
-		return false
-	}
-	for _, passing := range []string{
-		"LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "NOREPLICAS", "OOM", "MISCONF",
-		"ERR max number of clients",
-	} {
-		if redis.HasErrorPrefix(err, passing) {
-			return false
-		}
-	}
-	return true
 }
 
 // name is how errors call the master.

@@ -1,6 +1,10 @@
 package quorumstore
 
-import "time"
+import (
+	"time"
+
+	"github.com/latchkey-go/latchkey/internal/redisreply"
+)
 
 const (
 	// maxUndo bounds what is remembered for a master that does not answer; what is forgotten ends with its lease.
@@ -90,7 +94,7 @@ func (m *master) flushing() {
 		for i, c := range calls {
 			select {
 			case <-c.done:
-				if c.err != nil && !final(c.err) {
+				if c.err != nil && !redisreply.Final(c.err) {
 					left = append(left, todo[i])
 				}
 			case <-timer.C:

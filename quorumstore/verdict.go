@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/latchkey-go/latchkey"
+	"github.com/latchkey-go/latchkey/internal/redisreply"
 )
 
 // tally is what the masters have said by the time redsync had enough.
@@ -34,7 +35,7 @@ func (s *Store) count(b *ballot) tally {
 			t.holderVotes = max(t.holderVotes, holders[v.holder])
 		case voteFailed:
 			t.failed++
-			if final(v.err) {
+			if redisreply.Final(v.err) {
 				t.finals++
 			}
 		}

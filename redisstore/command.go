@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/latchkey-go/latchkey"
+	"github.com/latchkey-go/latchkey/internal/redisreply"
 )
 
 // command is the Redis command for one operation.
@@ -76,7 +77,7 @@ func (c *command) answer() {
 		op.Busy = op.Key
 		return
 	case err != nil:
-		op.Err, op.Final = err, final(err)
+		op.Err, op.Final = err, redisreply.Final(err)
 		return
 	}
 	switch v := reply.(type) {
@@ -135,21 +136,4 @@ func parse(text string) int64 {
 	}
 	f, _ := strconv.ParseFloat(text, 64)
 	return int64(f)
-}
-
-// final reports whether the server would answer the same error again: it answered at all, and did not say that it is
-// only in a bad moment.
-func final(err error) bool {
-	if _, ok := errors.AsType[redis.Error](err); !ok {
-		return false
-	}
-	for _, passing := range []string{
-		"LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "NOREPLICAS", "OOM", "MISCONF",
-		"ERR max number of clients",
-	} {
-		if redis.HasErrorPrefix(err, passing) {
-			return false
-		}
-	}
-	return true
 }

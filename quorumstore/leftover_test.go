@@ -23,6 +23,10 @@ func TestNothingIsLeftOnAMasterThatAnsweredLateOrNever(t *testing.T) {
 			func(c *cluster, i int) { c.proxies[i].SwallowRequests() },
 			func(t *testing.T, c *cluster, i int) { c.proxies[i].Heal(); c.proxies[i].Replay(t) },
 		},
+		"request delivered late, between release and repair": {
+			func(c *cluster, i int) { c.proxies[i].SwallowRequests() },
+			func(t *testing.T, c *cluster, i int) { c.proxies[i].Deliver(t); c.proxies[i].Heal() },
+		},
 		"slow": {
 			func(c *cluster, i int) { c.proxies[i].DelayReplies(500 * time.Millisecond) },
 			func(_ *testing.T, c *cluster, i int) { c.proxies[i].Heal() },

@@ -34,6 +34,7 @@ func TestNothingIsLeftOnAMasterThatAnsweredLateOrNever(t *testing.T) {
 	} {
 		for _, bad := range []int{1, 2, 3} { // two of five masters are a minority, three are not
 			t.Run(name, func(t *testing.T) {
+				t.Parallel()
 				cl := start(t, 5)
 				locks := lock(t, open(t, cl.addrs()))
 				cycle(t, locks, "warm", 3) // connections and scripts

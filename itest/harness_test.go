@@ -24,7 +24,7 @@ const patience = time.Minute
 // processes do.
 type service struct {
 	*latchkey.Locks
-	client *redis.Client
+	client redis.UniversalClient
 	events *events
 }
 
@@ -41,7 +41,15 @@ func connectBy(
 	t testenv.TB, o *redis.Options, around func(latchkey.Store) latchkey.Store, opts ...latchkey.LocksOption,
 ) *service {
 	t.Helper()
-	s := &service{client: redis.NewClient(o), events: newEvents()}
+	return connectOver(t, redis.NewClient(o), around, opts...)
+}
+
+// connectOver is connectBy with a client of any kind, which it closes.
+func connectOver(
+	t testenv.TB, client redis.UniversalClient, around func(latchkey.Store) latchkey.Store, opts ...latchkey.LocksOption,
+) *service {
+	t.Helper()
+	s := &service{client: client, events: newEvents()}
 	s.Locks = latchkey.New(around(redisstore.New(s.client)), append([]latchkey.LocksOption{latchkey.Observe(s.events)}, opts...)...)
 	t.Cleanup(func() {
 		s.Close()

@@ -26,6 +26,7 @@ func TestOneOrTwoBadMastersStallNobody(t *testing.T) {
 	for name, spoil := range faults {
 		for _, bad := range [][]int{{1}, {0, 3}} {
 			t.Run(fmt.Sprintf("%d %s", len(bad), name), func(t *testing.T) {
+				t.Parallel()
 				c := start(t, 5)
 				store := open(t, c.addrs())
 				locks := lock(t, store)
@@ -104,6 +105,7 @@ func TestWithoutAMajorityTheAnswerIsErrStore(t *testing.T) {
 	const opTimeout = 2 * time.Second
 	for name, spoil := range faults {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := start(t, 5)
 			locks := lock(t, open(t, c.addrs()), latchkey.OpTimeout(opTimeout))
 			cycle(t, locks, "k", 5)

@@ -169,7 +169,11 @@ func (b *ballot) acquire(m *master) (bool, error) {
 	if prev != "" && b.prev != nil {
 		before = b.prev.await(m.index)
 	}
-	if !b.admit(m) {
+	var done func(voteKind)
+	if b.admit(m) {
+		done = b.attempt.ask(m.index)
+	}
+	if done == nil {
 		b.takeBackPrev(m, before)
 		return b.cast(m, failedVote(errSkipped))
 	}
@@ -177,7 +181,6 @@ func (b *ballot) acquire(m *master) (bool, error) {
 	if b.op.Tokens > 0 {
 		tokens = 1
 	}
-	done := b.attempt.ask(m.index)
 	keys := append(lockKeys(b.op.Key), counterKey(b.op.Key))
 	reply, err := m.eval(b, acquireScript, keys, b.op.Owner, b.attempt.value, millis(b.op.Lease), prev, b.place,
 		latchkey.OwnerPrefix, millis(headStart), tokens)

@@ -27,8 +27,9 @@ type attempt struct {
 
 // stand is where one master stands.
 type stand struct {
-	asked chan struct{} // closed when the answer is in; nil: never asked
-	vote  voteKind
+	asked  chan struct{} // closed when the answer is in; nil: never asked
+	vote   voteKind
+	closed bool // the vote is being taken back, or was: it must not be asked for any more
 }
 
 type claimKey struct{ key, owner string }
@@ -137,25 +138,44 @@ func (c *claim) isGone() bool {
 	return c.gone
 }
 
-// ask notes that master i is being asked and returns what to call with its vote.
+// ask notes that master i is being asked and returns what to call with its vote; nil if it must not be asked, because its
+// vote was let go meanwhile, or because the answer to a request is still due. A vote is asked for again if the master
+// has forgotten it: once a request has got no answer, whatever a later one says, a copy may still arrive.
 func (a *attempt) ask(i int) (done func(voteKind)) {
-	asked := make(chan struct{})
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.stands[i] = stand{asked, voteFailed}
+	s := &a.stands[i]
+	if s.closed {
+		return nil
+	}
+	loose := false
+	if s.asked != nil {
+		select {
+		case <-s.asked:
+			loose = s.vote == voteFailed
+		default:
+			return nil
+		}
+	}
+	asked := make(chan struct{})
+	s.asked, s.vote = asked, voteFailed
 	return func(v voteKind) {
 		a.mu.Lock()
-		a.stands[i].vote = v
+		if !loose {
+			s.vote = v
+		}
 		a.mu.Unlock()
 		close(asked)
 	}
 }
 
-// await waits until master i has answered, or will not any more, and returns where it stands: voteNone if it was never
-// asked, voteFailed if it may give its vote later.
+// await closes master i to further requests for its vote, waits until it has answered, or will not any more, and returns
+// where it stands: voteNone if it was never asked, voteFailed if it may give its vote later.
 func (a *attempt) await(i int) voteKind {
 	a.mu.Lock()
-	asked := a.stands[i].asked
+	s := &a.stands[i]
+	s.closed = true
+	asked := s.asked
 	a.mu.Unlock()
 	if asked == nil {
 		return voteNone
@@ -163,7 +183,7 @@ func (a *attempt) await(i int) voteKind {
 	<-asked
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.stands[i].vote
+	return s.vote
 }
 
 // await is the same for all that the claim asked for.

@@ -27,11 +27,6 @@
 //     crashed away for the length of the longest lease, which is 30 seconds unless set otherwise.
 //   - Everything that must not happen twice needs fencing tokens, here as over any store of locks.
 //
-// One fault is known: a request for a vote that is held up on its way, its connection still open, and delivered after the
-// lock was released but before the release was repeated on that master, has been seen to leave that one vote in place until
-// the lease ends. On one master that counts against the next holder as a master that is down would; on a majority at once it
-// would block the key for that lease.
-//
 // # Tokens
 //
 // [latchkey.Lease.Token] asks a majority for the last token that they know, takes the next one, and writes it back to a

@@ -23,6 +23,10 @@ func TestNothingIsLeftOnAMasterThatAnsweredLateOrNever(t *testing.T) {
 			func(c *cluster, i int) { c.proxies[i].SwallowRequests() },
 			func(t *testing.T, c *cluster, i int) { c.proxies[i].Heal(); c.proxies[i].Replay(t) },
 		},
+		"request delivered late, between release and repair": {
+			func(c *cluster, i int) { c.proxies[i].SwallowRequests() },
+			func(t *testing.T, c *cluster, i int) { c.proxies[i].Deliver(t); c.proxies[i].Heal() },
+		},
 		"slow": {
 			func(c *cluster, i int) { c.proxies[i].DelayReplies(500 * time.Millisecond) },
 			func(_ *testing.T, c *cluster, i int) { c.proxies[i].Heal() },
@@ -30,6 +34,7 @@ func TestNothingIsLeftOnAMasterThatAnsweredLateOrNever(t *testing.T) {
 	} {
 		for _, bad := range []int{1, 2, 3} { // two of five masters are a minority, three are not
 			t.Run(name, func(t *testing.T) {
+				t.Parallel()
 				cl := start(t, 5)
 				locks := lock(t, open(t, cl.addrs()))
 				cycle(t, locks, "warm", 3) // connections and scripts

@@ -37,6 +37,16 @@ func TestRedisConforms(t *testing.T) {
 	}
 }
 
+func TestClusterConforms(t *testing.T) {
+	addrs := testenv.Cluster(t, 3, false).Addrs()
+	open := func(t testenv.TB) latchkey.Store {
+		c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+		t.Cleanup(func() { _ = c.Close() })
+		return redisstore.New(c)
+	}
+	locktest.Conformance(t, func(t *testing.T) (a, b latchkey.Store) { return open(t), open(t) })
+}
+
 func TestKeysOfALockAreInOneSlot(t *testing.T) {
 	for name, rename := range map[string]func(string) string{
 		"plain":    func(key string) string { return "lock-" + key },

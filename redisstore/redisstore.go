@@ -1,4 +1,5 @@
-// Package redisstore keeps locks in one Redis or Valkey server, through a go-redis client.
+// Package redisstore keeps locks in Redis or Valkey, through a go-redis client: in one server, in a master that Sentinel
+// watches, or in a Cluster.
 //
 // A lock is a plain string key whose value is its owner, always with an expiry, so that SET NX of any other program is
 // refused while it is held. Beside it, in the same hash slot, there may be "{key}:q", the processes that queue for the
@@ -8,17 +9,26 @@
 // Taking a free lock is one SET NX PX, letting it go one script. A process that waits has one place in the queue per
 // key; the release hands the lock to the first in the queue and tells it over one subscription that all waiters of a
 // store share, on a channel named "latchkey:wake:" and a random text. The server must be Redis 5 or later.
+//
+// Replication is asynchronous: a replica that takes over may not have heard of a lock that was just taken. Its holder hears
+// of that at the next renewal; the next holder's fencing token is larger all the same. In a Cluster everything about one lock
+// is in one slot, and several locks are taken one after the other.
+//
+// However many callers there are, requests share pipelines: a store takes one connection for its subscription and mostly
+// no more than two others from the client's pools.
 package redisstore
 
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/latchkey-go/latchkey"
+	"github.com/latchkey-go/latchkey/internal/redisreply"
 )
 
 // Store is a [latchkey.Store] in Redis. It is safe for concurrent use. Create it with [New].
@@ -109,5 +119,22 @@ func (s *Store) send(ctx context.Context, cmds []*command) {
 			_ = pipe.Process(ctx, c) // only queues
 		}
 		_, _ = pipe.Exec(ctx) // each command has its own error
+	}
+	s.relocate(ctx, cmds)
+}
+
+// relocate has the client of a cluster find out where the slots are now, in the background, when a command got no answer or
+// one that a healthy master does not give. By itself it asks only when a node tells it that a slot has moved, and a dead
+// master tells nothing: for many seconds after its replica took over, all its locks would be out of reach.
+func (s *Store) relocate(ctx context.Context, cmds []*command) {
+	cluster, ok := s.client.(*redis.ClusterClient)
+	if !ok {
+		return
+	}
+	for _, c := range cmds {
+		if err := c.Err(); err != nil && !redisreply.Final(err) && !errors.Is(err, redis.Nil) {
+			cluster.ReloadState(ctx)
+			return
+		}
 	}
 }

@@ -2,7 +2,8 @@
 //
 // [Redis] starts a redis-server of a test's own on a free loopback port; [SharedRedis] starts one for the whole test
 // binary. A [Server] can be paused, killed and restarted, and tells what it was asked. A [Proxy] in front of any server
-// delays, cuts and swallows what passes, and sends it late. [Postgres] and [MariaDB] start databases in the same way.
+// delays, cuts and swallows what passes, and sends it late. [Cluster] and [Sentinel] start several servers that belong
+// together. [Postgres] and [MariaDB] start databases in the same way.
 //
 // [Child] runs a function of the test binary in a process of its own, so that a test can stop, kill and question it. The
 // functions are listed once, in TestMain:

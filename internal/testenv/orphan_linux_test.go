@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -53,12 +54,19 @@ func TestServersAndChildrenDieWithKilledTestBinary(t *testing.T) {
 }
 
 func TestServerOutlivesTheThreadThatAskedForIt(t *testing.T) {
-	// A goroutine that returns while locked takes its thread along, and the death signal hangs on a thread.
-	onDyingThread := func(f func()) {
+	// A goroutine that returns while locked takes its thread along, and the death signal hangs on a thread. Only the
+	// main thread lives on: while it is locked here, another one has to do it.
+	var onDyingThread func(f func())
+	onDyingThread = func(f func()) {
 		done := make(chan struct{})
 		go func() {
-			runtime.LockOSThread()
 			defer close(done)
+			runtime.LockOSThread()
+			if syscall.Gettid() == os.Getpid() {
+				onDyingThread(f)
+				runtime.UnlockOSThread()
+				return
+			}
 			f()
 		}()
 		<-done

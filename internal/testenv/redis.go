@@ -47,6 +47,7 @@ type redisConf struct {
 	persist    bool
 	under      []string
 	pickPort   func() int
+	sentinel   string // a sentinel's configuration: it is no server for keys
 }
 
 // RedisOption changes how a server is started.
@@ -123,6 +124,11 @@ func (s *Server) launch() error {
 	if err != nil {
 		return err
 	}
+	if s.conf.sentinel != "" { // it keeps what it learns there
+		if err := os.WriteFile(s.sentinelFile(), []byte(s.conf.sentinel), 0o600); err != nil {
+			return fmt.Errorf("testenv: configuration of a sentinel: %w", err)
+		}
+	}
 	argv := append(append([]string{}, s.conf.under...), binary)
 	argv = append(argv, s.args()...)
 	proc, err := start("redis-server", exec.Command(argv[0], argv[1:]...))
@@ -159,7 +165,12 @@ func redisBinary() (string, error) {
 	return found, nil
 }
 
+func (s *Server) sentinelFile() string { return filepath.Join(s.dir, "sentinel.conf") }
+
 func (s *Server) args() []string {
+	if s.conf.sentinel != "" {
+		return []string{s.sentinelFile(), "--sentinel", "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir}
+	}
 	args := []string{
 		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--daemonize", "no", "--save", "",
 	}

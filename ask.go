@@ -35,7 +35,6 @@ func (l *Locks) ask(ctx context.Context, op Op) Op {
 		return l.askNow(ctx, op)
 	}
 	a := &asked{op: op, ctx: ctx, left: time.Now(), done: l.bells.Get().(chan struct{})} //nolint:forcetypeassert // our own pool
-	a.ops[0] = &a.op
 	l.batch.Add(a)
 	<-a.done // lookAt sees to it that this takes no longer than it may
 	l.bells.Put(a.done)
@@ -74,14 +73,19 @@ func (l *Locks) lookAt(a *asked) {
 	}
 }
 
-// trip carries a batch to the store.
+// trip carries a batch to the store, without those whose callers have given up while it waited to leave.
 func (l *Locks) trip(batch []*asked) {
-	ops := batch[0].ops[:]
+	ops := batch[0].ops[:0]
 	if len(batch) > 1 {
-		ops = make([]*Op, len(batch))
-		for i, a := range batch {
-			ops[i] = &a.op
+		ops = make([]*Op, 0, len(batch))
+	}
+	for _, a := range batch {
+		if a.state.Load() == underWay {
+			ops = append(ops, &a.op)
 		}
+	}
+	if len(ops) == 0 {
+		return
 	}
 	l.store.Do(until(time.Now().Add(l.opTimeout)), ops)
 	for _, a := range batch {

@@ -1,7 +1,9 @@
 package latchkey_test
 
 import (
+	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,4 +37,45 @@ func TestAStoreThatFailsSlowlyIsNotWaitedForBeyondTheOpTimeout(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A request that waited to be sent for longer than its caller waited for the answer was sent all the same: after an outage
+// the store was first kept busy with locks for callers who were long gone.
+func TestARequestOfACallerWhoHasGivenUpIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultStore()
+		back := make(chan struct{})
+		var sent sync.Map
+		store.breakBefore(func(op *latchkey.Op) error {
+			if op.Kind == latchkey.OpAcquire {
+				sent.Store(op.Key, true)
+				<-back // as a server that stands still
+			}
+			return nil
+		})
+		locks := latchkey.New(store, latchkey.OpTimeout(time.Second))
+		defer locks.Close()
+		var stuck sync.WaitGroup
+		for _, key := range []string{"a", "b"} {
+			stuck.Go(func() { _, _ = locks.Acquire(t.Context(), key) })
+			synctest.Wait() // it is under way
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if _, err := locks.Acquire(ctx, "c"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("err = %v, want the end of the context", err)
+		}
+		close(back)
+		stuck.Wait()
+		time.Sleep(time.Minute) // what is left to take back
+		if _, ok := sent.Load("latchkey:a"); !ok {
+			t.Error("void: nothing was sent")
+		}
+		if _, ok := sent.Load("latchkey:c"); ok {
+			t.Error("the request was sent though nobody waited for it any more")
+		}
+		if !free(t, store, "c") {
+			t.Error("the lock is taken")
+		}
+	})
 }

@@ -78,3 +78,15 @@ func TestAVoteThatWasAskedForTwiceIsNotGivenAfterTheRelease(t *testing.T) {
 		t.Errorf("the late request took the lock for %v", v)
 	}
 }
+
+// A request that could not be sent while anybody waited for its answer is not sent afterwards.
+func TestARequestThatNobodyWaitsForIsNotSent(t *testing.T) {
+	servers := masters(t, 3)
+	store := open(t, addrs(servers))
+	if err := quorumstore.AskTooLate(store, 0); err == nil {
+		t.Error("it was answered")
+	}
+	if sent := servers[0].Commands(t); sent["evalsha"]+sent["eval"] != 0 {
+		t.Errorf("the server was asked: %v", sent)
+	}
+}

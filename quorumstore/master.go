@@ -114,19 +114,27 @@ func (m *master) heard(c *call) (any, error) {
 	return c.reply, c.err
 }
 
-// trip carries a batch to the server. It may take as long as the client's own timeouts if those are longer than the batch is
-// waited for.
+// trip carries a batch to the server, without calls that nobody waits for any more. It may take as long as the client's own
+// timeouts if those are longer than the batch is waited for.
 func (m *master) trip(calls []*call) {
-	until := time.Now()
+	now := time.Now()
+	until := now
+	wanted := make([]*call, 0, len(calls))
 	for _, c := range calls {
+		if !c.until.After(now) {
+			c.err = errSilent
+			close(c.done)
+			continue
+		}
+		wanted = append(wanted, c)
 		if c.until.After(until) {
 			until = c.until
 		}
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
-	unknown := calls[:0:0]
-	m.send(ctx, calls, "evalsha", func(c *call, cmd command) {
+	var unknown []*call
+	m.send(ctx, wanted, "evalsha", func(c *call, cmd command) {
 		if cmd.Err() != nil && redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 			unknown = append(unknown, c)
 			return

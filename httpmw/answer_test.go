@@ -59,6 +59,7 @@ func TestAnswers(t *testing.T) {
 	down := latchkey.New(&downStore{})
 	for name, c := range map[string]struct {
 		hold       string
+		here       bool // held by the server's own process
 		handler    func(s *shop) http.Handler
 		body       string
 		status     int
@@ -68,6 +69,12 @@ func TestAnswers(t *testing.T) {
 		"busy": {hold: "order:zebra", handler: func(s *shop) http.Handler { return httpmw.New(lock(s))(never(t)) },
 			status: http.StatusConflict, retryAfter: "30", code: "LOCK_BUSY"},
 		"busy after a wait": {hold: "order:zebra", handler: func(s *shop) http.Handler {
+			return httpmw.New(lock(s, latchkey.Wait(30*time.Millisecond)))(never(t))
+		}, status: http.StatusConflict, retryAfter: "30", code: "LOCK_BUSY"},
+		"busy in the same process": {hold: "order:zebra", here: true, handler: func(s *shop) http.Handler {
+			return httpmw.New(lock(s))(never(t))
+		}, status: http.StatusConflict, retryAfter: "30", code: "LOCK_BUSY"},
+		"busy in the same process, after a wait": {hold: "order:zebra", here: true, handler: func(s *shop) http.Handler {
 			return httpmw.New(lock(s, latchkey.Wait(30*time.Millisecond)))(never(t))
 		}, status: http.StatusConflict, retryAfter: "30", code: "LOCK_BUSY"},
 		"busy, another status": {hold: "order:zebra", handler: func(s *shop) http.Handler {
@@ -93,6 +100,9 @@ func TestAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, func(s *shop, mux *http.ServeMux) { mux.Handle("/orders/{id}", c.handler(s)) })
+			if c.here {
+				s.others = s.locks
+			}
 			if c.hold != "" {
 				s.hold(t, c.hold)
 			}

@@ -35,6 +35,7 @@
 //   - handover: how long from one process letting go until another, which waits, goes ahead.
 //   - memstore: the decorator where the store costs nothing.
 //   - keys: making the key.
+//   - http: a request through httpmw, where the store costs nothing.
 //   - held: thousands of leases that are only held.
 //
 // # The contenders

@@ -42,6 +42,7 @@ var benchmarks = []benchmark{
 	{"handover", handover},
 	{"memstore", memory},
 	{"keys", keys},
+	{"http", web},
 	{"held", held},
 }
 

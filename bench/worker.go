@@ -34,6 +34,7 @@ var loads = map[string]func(j job) (func(turn) (any, error), error){
 	"ping":     pings,
 	"memstore": memoryLoad,
 	"keys":     keysLoad,
+	"http":     webLoad,
 	"held":     heldLoad,
 }
 

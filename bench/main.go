@@ -43,6 +43,8 @@ var benchmarks = []benchmark{
 	{"memstore", memory},
 	{"keys", keys},
 	{"http", web},
+	{"transactions", transactions},
+	{"quorum", quorum},
 	{"held", held},
 }
 

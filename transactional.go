@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Transactional runs the function in a transaction of the manager, under the decorator's lock: the lock is taken, then the
@@ -74,5 +75,19 @@ func (p *txPlan) run(ctx context.Context, lease *Lease, fn func(context.Context)
 			err = errors.Join(err, lost)
 		}
 	}()
-	return p.m.run(lease.Context(), &p.cfg, true, call)
+	return p.m.run(lease.Context(), &p.cfg, lease.unused(), call)
+}
+
+// unused reports whether nothing can have run yet under any lock that the lease's context carries, so that nobody has
+// relied on their tokens.
+func (le *Lease) unused() bool {
+	for _, h := range heldBy(&le.ctx) {
+		h.mu.Lock()
+		entered := h.refs > 1
+		h.mu.Unlock()
+		if entered || !slices.Contains(le.holds, h) {
+			return false
+		}
+	}
+	return true
 }

@@ -38,6 +38,19 @@ func FenceOn(tx interface {
 	}
 }
 
+// FenceWith is the [FenceExec] of an Exec method whose result counts the rows by itself, as pgx's does: FenceWith(tx.Exec).
+func FenceWith[R interface{ RowsAffected() int64 }](
+	exec func(ctx context.Context, query string, args ...any) (R, error),
+) FenceExec {
+	return func(ctx context.Context, query string, args ...any) (int64, error) {
+		res, err := exec(ctx, query, args...)
+		if err != nil {
+			return 0, err
+		}
+		return res.RowsAffected(), nil
+	}
+}
+
 // ScopeOption is an option of [InScope].
 type ScopeOption interface{ applyScope(c *scopeConfig) }
 
@@ -70,15 +83,14 @@ func ScopeMaxHold(d time.Duration) ScopeOption {
 }
 
 // InScope gives the transaction of another library what [TxManager.InTx] gives sqlx's: locks that are taken inside fn are
-// let go at its end, and hooks run there. fn begins the transaction, commits it and returns only then:
+// let go at its end, and hooks run there. fn begins the transaction, commits it and returns only then; what is done in it
+// is given to [Scope.Run]:
 //
 //	err := latchkey.InScope(ctx, func(ctx context.Context, s *latchkey.Scope) error {
 //		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-//			if err := s.Fence(ctx, latchkey.PostgreSQL, exec(tx)); err != nil { // first statement
-//				return err
-//			}
-//			// … statements …
-//			return s.BeforeCommit(ctx) // last
+//			return s.Run(ctx, latchkey.PostgreSQL, latchkey.FenceWith(tx.Exec), func() error {
+//				// … statements …
+//			})
 //		})
 //	})
 //
@@ -153,6 +165,19 @@ func (s *Scope) failed(err error) Outcome {
 }
 
 func (s *Scope) settle(o Outcome) { s.t.settle(o) }
+
+// Run runs work between [Scope.Fence] and [Scope.BeforeCommit]: it is all that is done in the other library's transaction.
+// Its error must be returned to whoever commits, so that the transaction is rolled back. The fence table must exist if
+// locks are held: see [FenceSchema].
+func (s *Scope) Run(ctx context.Context, dialect Dialect, exec FenceExec, work func() error) error {
+	if err := s.Fence(ctx, dialect, exec); err != nil {
+		return err
+	}
+	if err := work(); err != nil {
+		return err
+	}
+	return s.BeforeCommit(ctx)
+}
 
 // Fence raises the fence rows of all locks that ctx and the scope hold, through the other library's transaction. It must be
 // the transaction's first statement. The error matches [ErrFenced] if a newer holder was there: return it, so that the

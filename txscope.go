@@ -207,8 +207,10 @@ func (s *Scope) Fence(ctx context.Context, dialect Dialect, exec FenceExec) erro
 		f := &fenceRow{
 			h: h, resource: h.g.full, token: token, holder: h.holder(), nonce: rand.Text(), wait: defaultFenceWait, idle: defaultFenceIdle,
 		}
-		if err := f.raiseWith(ctx, d, exec); err != nil {
-			return err
+		if ok, err := f.raiseWith(ctx, d, exec); err != nil {
+			return fmt.Errorf("latchkey: the fence of %s could not be raised: %w", quote(h.g.key()), noTableHint(dialect, err))
+		} else if !ok {
+			return fencedError{key: h.g.key(), token: token}
 		}
 		s.t.mu.Lock()
 		s.t.fences = append(s.t.fences, f)
@@ -217,28 +219,23 @@ func (s *Scope) Fence(ctx context.Context, dialect Dialect, exec FenceExec) erro
 	return nil
 }
 
-func (f *fenceRow) raiseWith(ctx context.Context, d dialect, exec FenceExec) error {
+// raiseWith raises the row through the other library's transaction. ok is false if a newer holder was there.
+func (f *fenceRow) raiseWith(ctx context.Context, d dialect, exec FenceExec) (ok bool, err error) {
 	f.seq = f.h.fences.Add(1)
-	for range 2 {
-		query, args := d.raise(f)
-		n, err := exec(ctx, query, args...)
-		if err != nil {
-			return fmt.Errorf("latchkey: the fence of %s could not be raised: %w", quote(f.h.g.key()), err)
-		}
-		if n > 0 {
-			return nil
-		}
-		if query, args = d.prepare(f.resource); query == "" {
-			break
-		}
-		if n, err = exec(ctx, query, args...); err != nil || n == 0 {
-			if err != nil {
-				return fmt.Errorf("latchkey: the fence of %s could not be raised: %w", quote(f.h.g.key()), err)
-			}
-			break
-		}
+	query, args := d.raise(f)
+	n, err := exec(ctx, query, args...)
+	if n > 0 || err != nil {
+		return n > 0, err
 	}
-	return fencedError{key: f.h.g.key(), token: f.token}
+	prepare, with := d.prepare(f.resource)
+	if prepare == "" {
+		return false, nil
+	}
+	if n, err = exec(ctx, prepare, with...); n == 0 || err != nil { // the row was there
+		return false, err
+	}
+	n, err = exec(ctx, query, args...)
+	return n > 0, err
 }
 
 // BeforeCommit runs the BeforeCommit hooks and makes sure that every lock lasts for as long as COMMIT may take. Call it

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -44,12 +45,23 @@ func Start(name, arg string, config any) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
 	lines := make(chan string, 64)
 	p := &Process{Name: name, Lines: lines, Exited: make(chan struct{}), cmd: cmd, stdin: stdin}
-	go p.wait(stdout, lines)
+	started := make(chan error, 1)
+	go func() {
+		// The kernel kills a worker when the thread that started it ends, so this one is kept for as long as it lives.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		endWithParent(cmd)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			p.wait(stdout, lines)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
 	if err := json.NewEncoder(stdin).Encode(config); err != nil {
 		return nil, errors.Join(err, p.Stop())
 	}

@@ -133,7 +133,7 @@ func TestHoweverAFunctionEndsItsLockIsLetGo(t *testing.T) {
 				t.Run(path+" "+ending, func(t *testing.T) {
 					db := d.open(t, 0)
 					e := &ended{db: db, kind: d.kind, locks: latchkey.New(memstore.New())}
-					e.m = latchkey.NewTxManager(db, latchkey.Fenced(), latchkey.AllowStaleSnapshot())
+					e.m = latchkey.NewTxManager(db, latchkey.Fenced())
 					defer e.locks.Close()
 					before := value(t, db, "a")
 					reached := false

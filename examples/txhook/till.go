@@ -66,7 +66,7 @@ func (t *Till) Totals(ctx context.Context) (committed, counted int, err error) {
 
 // EnsureFence makes the table of the fence and returns what undoes that: a table that was there keeps all but our rows.
 func (t *Till) EnsureFence(ctx context.Context, run string) (undo func(context.Context) error, err error) {
-	_, missing := t.db.ExecContext(ctx, "SELECT 1 FROM latchkey_fence")
+	_, missing := t.db.ExecContext(ctx, "SELECT 1 FROM latchkey_fence WHERE 1 = 0")
 	undo = func(ctx context.Context) error {
 		if missing != nil {
 			return servers.Exec(ctx, t.db, "DROP TABLE IF EXISTS latchkey_fence")

@@ -287,9 +287,10 @@ func (l *Locks) takeAtOnce(ctx context.Context, keys []string, r *request) ([]*g
 	return grants, nil
 }
 
-// remaining is how long the present holder's lease lasts, as far as this process knows; 0 if it does not.
+// remaining is how long the present holder's lease lasts, as far as this process knows; 0 if it does not. The holder is
+// a caller of this process, or whoever it was that the store named when it refused the grant.
 func (g *grant) remaining(now watchdog.Reading) time.Duration {
-	if g == nil || !g.ours {
+	if g == nil {
 		return 0
 	}
 	return max(g.item.Deadline.Left(now), 0)

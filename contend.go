@@ -38,7 +38,8 @@ func (l *Locks) take(ctx context.Context, full string, r *request) (*grant, erro
 			t, baton = l.turns.Enter(ctx, full, r.left(r.start))
 		}
 		if t == nil {
-			return nil, r.busy(full[len(l.prefix):], watchdog.Now(), 0, context.Cause(ctx))
+			now := watchdog.Now()
+			return nil, r.busy(full[len(l.prefix):], now, baton.remaining(now), context.Cause(ctx))
 		}
 	}
 	switch {
@@ -179,6 +180,8 @@ func (c *contest) run(ctx context.Context) (*grant, error) {
 				continue
 			}
 			g.queuedAt, g.ticket = c.sent, op.Ticket
+			g.item.Deadline.Set(c.sent.Add(op.Remaining)) // of the hold that is in the way
+			g.turn.Show(g)
 			r.waiting(ctx, l, g.full)
 			pause = l.pollPause(op)
 		}
@@ -241,7 +244,7 @@ func (c *contest) giveUp(ctx context.Context, now watchdog.Reading, op Op) error
 	cause := context.Cause(ctx)
 	switch {
 	case r.seen && (cause != nil || op.Err == nil || !op.Final && r.left(now) == 0):
-		err = r.busy(g.key(), now, op.Remaining, cause)
+		err = r.busy(g.key(), now, g.remaining(now), cause)
 	case cause != nil:
 		err = storeError{OpAcquire, g.key(), cause}
 	default:

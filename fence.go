@@ -239,10 +239,12 @@ func (m *TxManager) mintOnce(ctx context.Context, resource, holder string) (toke
 }
 
 // fenceHint says what to do about a table that is not there.
-func (m *TxManager) fenceHint(err error) error {
-	if m.d.verdict(err) == verdictNoTable {
+func (m *TxManager) fenceHint(err error) error { return noTableHint(m.dialect, err) }
+
+func noTableHint(dialect Dialect, err error) error {
+	if dialects[dialect].verdict(err) == verdictNoTable {
 		return fmt.Errorf("there is no table latchkey_fence; call TxManager.EnsureFenceTable, "+
-			"or run FenceSchema(%q) in a migration: %w", m.dialect, err)
+			"or run FenceSchema(%q) in a migration: %w", dialect, err)
 	}
 	return err
 }

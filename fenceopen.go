@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -13,14 +14,14 @@ import (
 type opening struct {
 	m     *TxManager
 	t     *txn
-	fresh bool // the locks were taken for this transaction: nobody has relied on their tokens yet
+	fresh []*hold // taken for this transaction: nobody has read anything under them yet
 	rows  []*fenceRow
 	start time.Time
 	mints int
 }
 
 // begin opens the transaction in the database.
-func (t *txn) begin(ctx context.Context, fresh bool) error {
+func (t *txn) begin(ctx context.Context, fresh []*hold) error {
 	m := t.m
 	o := opening{m: m, t: t, fresh: fresh, start: time.Now()}
 	if m.fences(&t.cfg) {
@@ -125,7 +126,7 @@ func (o *opening) refused(ctx context.Context, f *fenceRow) error {
 	if err != nil {
 		return m.fenceFailed(f.h, err)
 	}
-	return f.remint(ctx, m, o.fresh, &o.mints, seen)
+	return f.remint(ctx, m, slices.Contains(o.fresh, f.h), &o.mints, seen)
 }
 
 // remint gets the row a token above the one that the database has seen. Only for a hold under which nothing has run:

@@ -29,7 +29,7 @@ type grant struct {
 	turn  *turn  // nil then
 	fixed bool
 
-	// item is watched while the store's lock is ours.
+	// item is watched while the store's lock is ours. Before that its deadline is the end of the hold that is in the way.
 	item watchdog.Item
 	ours bool
 	// pending: asked for and refused, with a place in the store's queue.

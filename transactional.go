@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Transactional runs the function in a transaction of the manager, under the decorator's lock: the lock is taken, then the
@@ -64,7 +65,7 @@ func (p *txPlan) joins(ctx context.Context) bool {
 func (p *txPlan) run(ctx context.Context, lease *Lease, fn func(context.Context) error) (err error) {
 	call := func(ctx context.Context, _ *Tx) error { return fn(ctx) }
 	if lease == nil {
-		return p.m.run(ctx, &p.cfg, false, call)
+		return p.m.run(ctx, &p.cfg, nil, call)
 	}
 	joins := p.joins(ctx)
 	defer func() {
@@ -74,5 +75,23 @@ func (p *txPlan) run(ctx context.Context, lease *Lease, fn func(context.Context)
 			err = errors.Join(err, lost)
 		}
 	}()
-	return p.m.run(lease.Context(), &p.cfg, true, call)
+	return p.m.run(lease.Context(), &p.cfg, p.fresh(ctx, lease), call)
+}
+
+// fresh lists the holds of the lease that the caller did not have already: only under these has no code run yet.
+func (p *txPlan) fresh(ctx context.Context, lease *Lease) []*hold {
+	if !p.m.fences(&p.cfg) {
+		return nil
+	}
+	had := heldBy(ctx)
+	for lv := levelOf(ctx); lv != nil; lv = lv.t.outer {
+		had = append(had, lv.t.allHolds()...)
+	}
+	fresh := make([]*hold, 0, len(lease.holds))
+	for _, h := range lease.holds {
+		if !slices.Contains(had, h) {
+			fresh = append(fresh, h)
+		}
+	}
+	return fresh
 }

@@ -32,7 +32,7 @@ func (m *TxManager) InTx(ctx context.Context, fn func(ctx context.Context, tx *T
 	if err != nil {
 		return err
 	}
-	return m.run(ctx, &cfg, false, fn)
+	return m.run(ctx, &cfg, nil, fn)
 }
 
 func (m *TxManager) config(what string, opts []TxOption) (txConfig, error) {
@@ -66,8 +66,8 @@ func (m *TxManager) current(ctx context.Context) *txLevel {
 	return nil
 }
 
-// run runs fn as the options say. fresh: the lease that ctx carries was taken for this very call.
-func (m *TxManager) run(ctx context.Context, cfg *txConfig, fresh bool, fn func(context.Context, *Tx) error) error {
+// run runs fn as the options say. fresh are the holds that were taken for this very call.
+func (m *TxManager) run(ctx context.Context, cfg *txConfig, fresh []*hold, fn func(context.Context, *Tx) error) error {
 	if lv := m.current(ctx); lv != nil && cfg.propagation != txNew {
 		if err := lv.t.fits(cfg); err != nil {
 			return err

@@ -32,6 +32,7 @@ type TxManager struct {
 	fenceWait time.Duration
 	fenceIdle time.Duration
 	lookup    time.Duration
+	enders    enders
 
 	versionMu sync.Mutex
 	version   string // of a MySQL or MariaDB server
@@ -73,7 +74,7 @@ func NewTxManager(db *sqlx.DB, opts ...TxManagerOption) *TxManager {
 	}
 	return &TxManager{
 		db: db, dialect: c.dialect, d: dialects[c.dialect], defaults: c.tx, hooks: c.hooks,
-		fence: c.fence.mode, fenceWait: c.fence.wait, fenceIdle: c.fence.idle, lookup: c.fence.lookup,
+		enders: newEnders(), fence: c.fence.mode, fenceWait: c.fence.wait, fenceIdle: c.fence.idle, lookup: c.fence.lookup,
 	}
 }
 

@@ -112,8 +112,12 @@ func (t *txn) raiseAgain(ctx context.Context, f *fenceRow) error {
 	return err
 }
 
-// exec runs a statement of ours.
+// exec runs a statement of ours, which reads nothing.
 func (t *txn) exec(ctx context.Context, query string) error {
-	_, err := t.tx.ExecContext(ctx, query)
+	if err := t.gate.enter(); err != nil {
+		return err
+	}
+	defer t.gate.leave()
+	_, err := t.s.run.ExecContext(ctx, query)
 	return err
 }

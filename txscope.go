@@ -38,6 +38,19 @@ func FenceOn(tx interface {
 	}
 }
 
+// FenceWith is the [FenceExec] of an Exec method whose result counts the rows by itself, as pgx's does: FenceWith(tx.Exec).
+func FenceWith[R interface{ RowsAffected() int64 }](
+	exec func(ctx context.Context, query string, args ...any) (R, error),
+) FenceExec {
+	return func(ctx context.Context, query string, args ...any) (int64, error) {
+		res, err := exec(ctx, query, args...)
+		if err != nil {
+			return 0, err
+		}
+		return res.RowsAffected(), nil
+	}
+}
+
 // ScopeOption is an option of [InScope].
 type ScopeOption interface{ applyScope(c *scopeConfig) }
 
@@ -70,15 +83,14 @@ func ScopeMaxHold(d time.Duration) ScopeOption {
 }
 
 // InScope gives the transaction of another library what [TxManager.InTx] gives sqlx's: locks that are taken inside fn are
-// let go at its end, and hooks run there. fn begins the transaction, commits it and returns only then:
+// let go at its end, and hooks run there. fn begins the transaction, commits it and returns only then; what is done in it
+// is given to [Scope.Run]:
 //
 //	err := latchkey.InScope(ctx, func(ctx context.Context, s *latchkey.Scope) error {
 //		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-//			if err := s.Fence(ctx, latchkey.PostgreSQL, exec(tx)); err != nil { // first statement
-//				return err
-//			}
-//			// … statements …
-//			return s.BeforeCommit(ctx) // last
+//			return s.Run(ctx, latchkey.PostgreSQL, latchkey.FenceWith(tx.Exec), func() error {
+//				// … statements …
+//			})
 //		})
 //	})
 //
@@ -154,6 +166,19 @@ func (s *Scope) failed(err error) Outcome {
 
 func (s *Scope) settle(o Outcome) { s.t.settle(o) }
 
+// Run runs work between [Scope.Fence] and [Scope.BeforeCommit]: it is all that is done in the other library's transaction.
+// Its error must be returned to whoever commits, so that the transaction is rolled back. The fence table must exist if
+// locks are held: see [FenceSchema].
+func (s *Scope) Run(ctx context.Context, dialect Dialect, exec FenceExec, work func() error) error {
+	if err := s.Fence(ctx, dialect, exec); err != nil {
+		return err
+	}
+	if err := work(); err != nil {
+		return err
+	}
+	return s.BeforeCommit(ctx)
+}
+
 // Fence raises the fence rows of all locks that ctx and the scope hold, through the other library's transaction. It must be
 // the transaction's first statement. The error matches [ErrFenced] if a newer holder was there: return it, so that the
 // transaction is rolled back. On MySQL a lock's first row is made inside the transaction; make rows beforehand where
@@ -182,8 +207,10 @@ func (s *Scope) Fence(ctx context.Context, dialect Dialect, exec FenceExec) erro
 		f := &fenceRow{
 			h: h, resource: h.g.full, token: token, holder: h.holder(), nonce: rand.Text(), wait: defaultFenceWait, idle: defaultFenceIdle,
 		}
-		if err := f.raiseWith(ctx, d, exec); err != nil {
-			return err
+		if ok, err := f.raiseWith(ctx, d, exec); err != nil {
+			return fmt.Errorf("latchkey: the fence of %s could not be raised: %w", quote(h.g.key()), noTableHint(dialect, err))
+		} else if !ok {
+			return fencedError{key: h.g.key(), token: token}
 		}
 		s.t.mu.Lock()
 		s.t.fences = append(s.t.fences, f)
@@ -192,28 +219,23 @@ func (s *Scope) Fence(ctx context.Context, dialect Dialect, exec FenceExec) erro
 	return nil
 }
 
-func (f *fenceRow) raiseWith(ctx context.Context, d dialect, exec FenceExec) error {
+// raiseWith raises the row through the other library's transaction. ok is false if a newer holder was there.
+func (f *fenceRow) raiseWith(ctx context.Context, d dialect, exec FenceExec) (ok bool, err error) {
 	f.seq = f.h.fences.Add(1)
-	for range 2 {
-		query, args := d.raise(f)
-		n, err := exec(ctx, query, args...)
-		if err != nil {
-			return fmt.Errorf("latchkey: the fence of %s could not be raised: %w", quote(f.h.g.key()), err)
-		}
-		if n > 0 {
-			return nil
-		}
-		if query, args = d.prepare(f.resource); query == "" {
-			break
-		}
-		if n, err = exec(ctx, query, args...); err != nil || n == 0 {
-			if err != nil {
-				return fmt.Errorf("latchkey: the fence of %s could not be raised: %w", quote(f.h.g.key()), err)
-			}
-			break
-		}
+	query, args := d.raise(f)
+	n, err := exec(ctx, query, args...)
+	if n > 0 || err != nil {
+		return n > 0, err
 	}
-	return fencedError{key: f.h.g.key(), token: f.token}
+	prepare, with := d.prepare(f.resource)
+	if prepare == "" {
+		return false, nil
+	}
+	if n, err = exec(ctx, prepare, with...); n == 0 || err != nil { // the row was there
+		return false, err
+	}
+	n, err = exec(ctx, query, args...)
+	return n > 0, err
 }
 
 // BeforeCommit runs the BeforeCommit hooks and makes sure that every lock lasts for as long as COMMIT may take. Call it

@@ -192,7 +192,7 @@ func (s *session) end(timeout time.Duration, late error, text string, f func() e
 	}
 	// The driver's own way, on another goroutine, for drivers that do not listen to the context either.
 	done := make(chan error, 1)
-	go func() { done <- f() }()
+	s.m.enders.run(func() { done <- f() })
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {

@@ -48,11 +48,11 @@ func contend(j job) (locked, error) {
 	case isByHand:
 		return byHand(connect(j))
 	case isLatchkey:
-		return decorated(connect(j)), nil
+		return decorated(redisstore.New(connect(j))), nil
 	case isLatchkey3s:
-		return decorated(connect(j), latchkey.Wait(3*time.Second)), nil
+		return decorated(redisstore.New(connect(j)), latchkey.Wait(3*time.Second)), nil
 	case isLatchkeyFor:
-		return decorated(connect(j), latchkey.WaitForever()), nil
+		return decorated(redisstore.New(connect(j)), latchkey.WaitForever()), nil
 	case isRedsync:
 		return withRedsync(connect(j), delay), nil
 	case isRedislock:
@@ -67,6 +67,8 @@ func contend(j job) (locked, error) {
 		}, nil
 	case isPrototype:
 		return prototype(connect(j))
+	case isTxByHand, isTx, isTxFenced:
+		return inTransactions(j, connect(j))
 	}
 	return nil, j.errorf("there is no such contender")
 }
@@ -86,8 +88,8 @@ type orderParam struct {
 	visit *visit
 }
 
-func decorated(client redis.UniversalClient, opts ...latchkey.DecoratorOption) locked {
-	locks := latchkey.New(redisstore.New(client))
+func decorated(store latchkey.Store, opts ...latchkey.DecoratorOption) locked {
+	locks := latchkey.New(store)
 	f := latchkey.Func(locks.WithLock("order:#{param.id}", opts...), func(_ context.Context, p orderParam) (struct{}, error) {
 		p.visit.run()
 		return struct{}{}, nil

@@ -1,13 +1,14 @@
 // Command bench measures latchkey beside its peers and beside floors that no library can go below, on one machine and
 // in one run. Every claim about speed that the documentation makes is a row of its output.
 //
-//	make bench                                  # all tables; about eight minutes
+//	make bench                                  # all tables; about ten minutes
 //	go run ./bench -only uncontended,hot        # some of them
 //	go run ./bench -rounds 15                   # more rounds, for a machine that others use too
 //	go run ./bench -strict                      # exit code 1 if a target is missed
 //	go run ./bench -profile /tmp/p -only hot    # CPU profiles of every contender, for go tool pprof
 //
-// It needs a redis-server in the PATH, or LATCHKEY_REDIS_SERVER; it starts its own servers and processes and stops them.
+// It needs a redis-server in the PATH, or LATCHKEY_REDIS_SERVER, and PostgreSQL for one of the tables; it starts its own
+// servers and processes and stops them.
 //
 // # How it measures
 //
@@ -35,6 +36,9 @@
 //   - handover: how long from one process letting go until another, which waits, goes ahead.
 //   - memstore: the decorator where the store costs nothing.
 //   - keys: making the key.
+//   - http: a request through httpmw, where the store costs nothing.
+//   - transactions: a lock around a transaction, in PostgreSQL and SQLite, without a fence and with one.
+//   - quorum: locks over five servers, while some of them are dead, paused or slow.
 //   - held: thousands of leases that are only held.
 //
 // # The contenders

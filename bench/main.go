@@ -42,6 +42,9 @@ var benchmarks = []benchmark{
 	{"handover", handover},
 	{"memstore", memory},
 	{"keys", keys},
+	{"http", web},
+	{"transactions", transactions},
+	{"quorum", quorum},
 	{"held", held},
 }
 

@@ -17,12 +17,15 @@ import (
 type job struct {
 	Load      string `json:"load"` // of loads
 	Contender string `json:"contender"`
-	Addr      string `json:"addr"` // of the server
+	Addr      string `json:"addr"` // of the server; of several, with commas
 	// Goroutines share one key, or have keys of their own, keep each lock for Body and stay away for Pause.
 	Goroutines int           `json:"goroutines"`
 	OneKey     bool          `json:"oneKey"`
 	Body       time.Duration `json:"body"`
 	Pause      time.Duration `json:"pause"`
+	// Driver and URL are those of the database, if there is one.
+	Driver string `json:"driver"`
+	URL    string `json:"url"`
 	// N leases are held, renewed before Lease is over.
 	N     int           `json:"n"`
 	Lease time.Duration `json:"lease"`
@@ -34,6 +37,8 @@ var loads = map[string]func(j job) (func(turn) (any, error), error){
 	"ping":     pings,
 	"memstore": memoryLoad,
 	"keys":     keysLoad,
+	"http":     webLoad,
+	"quorum":   quorumLoad,
 	"held":     heldLoad,
 }
 

@@ -2,5 +2,6 @@
 //
 //	go run ./examples/NAME
 //
-// They need nothing installed: what they talk to is embedded, or given by REDIS_URL and DATABASE_URL.
+// They need nothing installed: what they talk to is embedded, or given by REDIS_URL and DATABASE_URL. The directory recipes
+// is no program but code to copy: transactions of pgx, gorm and bun under a lock.
 package examples

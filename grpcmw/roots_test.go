@@ -241,8 +241,9 @@ func TestNilRequestsHaveNoKey(t *testing.T) {
 			t.Errorf("%s: it ran", name)
 			return nil, nil
 		})
-		if status.Code(err) != codes.InvalidArgument {
-			t.Errorf("%s: %v", name, err)
+		bad, _ := detail[*errdetails.BadRequest](err)
+		if status.Code(err) != codes.InvalidArgument || len(bad.GetFieldViolations()) != 1 {
+			t.Errorf("%s: %v, %v, want InvalidArgument with a violation", name, err, bad)
 		}
 	}
 }

@@ -85,6 +85,8 @@ func (s *RuleSet) refused(ctx context.Context, err error) *status.Status {
 	case errors.As(err, &busy): // before the context: a wait that the caller's deadline ended was for a busy lock
 		return withInfo(s.busyCode, "somebody else is at work on this", "LOCK_BUSY",
 			&errdetails.RetryInfo{RetryDelay: durationpb.New(retryDelay(busy.RetryAfter))})
+	case errors.Is(err, latchkey.ErrLeaseLost), errors.Is(err, latchkey.ErrFenced): // before the transaction's first statement
+		return withInfo(codes.Aborted, "the lock was lost before the work was begun", "LEASE_LOST")
 	case errors.As(err, &key):
 		return withInfo(codes.InvalidArgument, "the request does not say what to lock", "LOCK_KEY_MISSING", badRequest(key))
 	case ctx.Err() != nil:

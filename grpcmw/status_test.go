@@ -52,15 +52,30 @@ func never(t *testing.T) func(context.Context, *testpb.ReserveRequest) (*testpb.
 }
 
 func TestABusyLockIsAborted(t *testing.T) {
-	s := open(t, grpcmw.Method(reserve, "order:#{req.order_id}"))
-	s.unary = never(t)
-	s.hold(t, "order:zebra")
-	_, err := s.client.Reserve(t.Context(), zebra)
-	retry, _ := detail[*errdetails.RetryInfo](err)
-	if d := retry.GetRetryDelay().AsDuration(); status.Code(err) != codes.Aborted || reason(err) != "LOCK_BUSY" || d < 29*time.Second || d > 30*time.Second {
-		t.Errorf("%v, retry in %v", err, d)
+	for name, c := range map[string]struct {
+		here bool // held by the server's own process
+		wait time.Duration
+	}{
+		"by another process":                {false, 0},
+		"by another process, after a wait":  {false, 30 * time.Millisecond},
+		"by the same process":               {true, 0},
+		"by the same process, after a wait": {true, 30 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, grpcmw.Method(reserve, "order:#{req.order_id}", latchkey.Wait(c.wait)))
+			s.unary = never(t)
+			if c.here {
+				s.others = s.locks
+			}
+			s.hold(t, "order:zebra")
+			_, err := s.client.Reserve(t.Context(), zebra)
+			retry, _ := detail[*errdetails.RetryInfo](err)
+			if d := retry.GetRetryDelay().AsDuration(); status.Code(err) != codes.Aborted || reason(err) != "LOCK_BUSY" || d < 29*time.Second || d > 30*time.Second {
+				t.Errorf("%v, retry in %v", err, d)
+			}
+			checkSecrets(t, err)
+		})
 	}
-	checkSecrets(t, err)
 }
 
 func TestTheCodeOfABusyLockCanBeChanged(t *testing.T) {

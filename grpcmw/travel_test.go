@@ -2,6 +2,7 @@ package grpcmw_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/latchkey-go/latchkey"
 	"github.com/latchkey-go/latchkey/grpcmw"
 	"github.com/latchkey-go/latchkey/grpcmw/internal/testpb"
 	"github.com/latchkey-go/latchkey/httpmw"
@@ -113,5 +115,65 @@ func TestALockTravelsBetweenHTTPAndGRPC(t *testing.T) {
 	}
 	if _, err := s.client.Reserve(t.Context(), zebra); err != nil {
 		t.Error(err)
+	}
+}
+
+// A callee that entered its caller's lock is told when the caller lets it go: its context ends, over either protocol.
+func TestACalleeIsToldOverTheWireThatItsCallerHasReleased(t *testing.T) {
+	entered, told := make(chan struct{}), make(chan error, 1)
+	work := func(ctx context.Context) {
+		entered <- struct{}{}
+		<-ctx.Done()
+		told <- context.Cause(ctx)
+	}
+	s := openWith(t, nil, sends, grpcmw.Method(reserve, "order:#{req.order_id}"), grpcmw.AcceptLeases())
+	s.unary = func(ctx context.Context, _ *testpb.ReserveRequest) (*testpb.ReserveResponse, error) {
+		work(ctx)
+		return &testpb.ReserveResponse{}, nil
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/{id}", httpmw.New(s.locks.WithLock("order:#{path.id}"), httpmw.AcceptLeases())(http.HandlerFunc(
+		func(_ http.ResponseWriter, r *http.Request) { work(r.Context()) })))
+	srv := httptest.NewServer(mux)
+	defer srv.Close()
+	client := &http.Client{Transport: httpmw.Transport(srv.Client().Transport)}
+	for name, call := range map[string]func(context.Context) error{
+		"gRPC": func(ctx context.Context) error {
+			_, err := s.client.Reserve(ctx, zebra)
+			if status.Code(err) == codes.Unknown && reason(err) == "LEASE_LOST" {
+				return nil
+			}
+			return err
+		},
+		"HTTP": func(ctx context.Context) error {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, srv.URL+"/zebra", nil)
+			if err != nil {
+				return err
+			}
+			resp, err := client.Do(req)
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+			return err
+		},
+	} {
+		held, err := s.others.Acquire(t.Context(), "order:zebra")
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The caller's own context outlives its lease, or the call would be cancelled from its end.
+		ctx := context.WithoutCancel(held.Context())
+		over := make(chan error, 1)
+		go func() { over <- call(ctx) }()
+		<-entered
+		if err := held.Release(t.Context()); err != nil {
+			t.Errorf("%s: the caller's release: %v", name, err)
+		}
+		if cause := <-told; !errors.Is(cause, latchkey.ErrLeaseLost) {
+			t.Errorf("%s: the callee's context ended with %v", name, cause)
+		}
+		if err := <-over; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -44,9 +44,10 @@ func checkProblem(t *testing.T, name string, got answer) httpmw.Problem {
 	if kind := got.header.Get("Content-Type"); kind != "application/problem+json" {
 		t.Errorf("%s: Content-Type %q", name, kind)
 	}
+	whole := fmt.Sprint(got.header, got.body)
 	for _, secret := range []string{"order:zebra", "zebra", "secret", "10.1.2.3", "lk:", "latchkey"} {
-		if strings.Contains(got.body, secret) {
-			t.Errorf("%s: the answer %q has %q in it", name, got.body, secret)
+		if strings.Contains(whole, secret) {
+			t.Errorf("%s: the answer %q has %q in it", name, whole, secret)
 		}
 	}
 	return p
@@ -59,6 +60,7 @@ func TestAnswers(t *testing.T) {
 	down := latchkey.New(&downStore{})
 	for name, c := range map[string]struct {
 		hold       string
+		here       bool // held by the server's own process
 		handler    func(s *shop) http.Handler
 		body       string
 		status     int
@@ -68,6 +70,12 @@ func TestAnswers(t *testing.T) {
 		"busy": {hold: "order:zebra", handler: func(s *shop) http.Handler { return httpmw.New(lock(s))(never(t)) },
 			status: http.StatusConflict, retryAfter: "30", code: "LOCK_BUSY"},
 		"busy after a wait": {hold: "order:zebra", handler: func(s *shop) http.Handler {
+			return httpmw.New(lock(s, latchkey.Wait(30*time.Millisecond)))(never(t))
+		}, status: http.StatusConflict, retryAfter: "30", code: "LOCK_BUSY"},
+		"busy in the same process": {hold: "order:zebra", here: true, handler: func(s *shop) http.Handler {
+			return httpmw.New(lock(s))(never(t))
+		}, status: http.StatusConflict, retryAfter: "30", code: "LOCK_BUSY"},
+		"busy in the same process, after a wait": {hold: "order:zebra", here: true, handler: func(s *shop) http.Handler {
 			return httpmw.New(lock(s, latchkey.Wait(30*time.Millisecond)))(never(t))
 		}, status: http.StatusConflict, retryAfter: "30", code: "LOCK_BUSY"},
 		"busy, another status": {hold: "order:zebra", handler: func(s *shop) http.Handler {
@@ -93,6 +101,9 @@ func TestAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, func(s *shop, mux *http.ServeMux) { mux.Handle("/orders/{id}", c.handler(s)) })
+			if c.here {
+				s.others = s.locks
+			}
 			if c.hold != "" {
 				s.hold(t, c.hold)
 			}
@@ -151,23 +162,32 @@ func TestBodies(t *testing.T) {
 
 func TestOnErrorAnswersInstead(t *testing.T) {
 	var mu sync.Mutex
-	var heard []error
+	heard := make(map[string]error)
+	down := latchkey.New(&downStore{})
 	s := open(t, func(s *shop, mux *http.ServeMux) {
 		onError := httpmw.OnError(func(w http.ResponseWriter, r *http.Request, p httpmw.Problem, err error) {
 			mu.Lock()
 			defer mu.Unlock()
-			heard = append(heard, err)
+			heard[p.Code] = err
 			w.WriteHeader(http.StatusTeapot)
 			fmt.Fprintf(w, "%s %d %s", r.Method, p.Status, p.Code)
 		})
-		mux.Handle("/{id}", httpmw.New(s.locks.WithLock("order:#{path.id}"), onError)(never(t)))
+		mux.Handle("/busy/{id}", httpmw.New(s.locks.WithLock("order:#{path.id}"), onError)(never(t)))
+		mux.Handle("/key/{id}", httpmw.New(s.locks.WithLock("order:#{path.nobody}"), onError)(never(t)))
+		mux.Handle("/body/{id}", httpmw.New(s.locks.WithLock("order:#{body.id}"), httpmw.MaxBody(1), onError)(never(t)))
+		mux.Handle("/down/{id}", httpmw.New(down.WithLock("order:#{path.id}"), onError)(never(t)))
 	})
 	s.hold(t, "order:zebra")
-	if got := s.raw(t, "GET /zebra HTTP/1.1"); got.status != http.StatusTeapot || got.body != "GET 409 LOCK_BUSY" {
-		t.Errorf("%d %q", got.status, got.body)
+	for path, want := range map[string]string{
+		"busy": "POST 409 LOCK_BUSY", "key": "POST 400 LOCK_KEY_MISSING", "body": "POST 413 BODY_TOO_LARGE",
+		"down": "POST 503 LOCK_STORE_UNAVAILABLE",
+	} {
+		if got := s.raw(t, "POST /"+path+"/zebra HTTP/1.1\nContent-Length: 2\n\n{}"); got.status != http.StatusTeapot || got.body != want {
+			t.Errorf("%s: %d %q, want %q", path, got.status, got.body, want)
+		}
 	}
 	var busy *latchkey.BusyError
-	if len(heard) != 1 || !errors.As(heard[0], &busy) || busy.Key != "order:zebra" {
+	if !errors.As(heard["LOCK_BUSY"], &busy) || busy.Key != "order:zebra" || !errors.Is(heard["LOCK_STORE_UNAVAILABLE"], errDown) {
 		t.Errorf("heard %v", heard)
 	}
 }

@@ -72,6 +72,16 @@ func (m *middleware) problem(r *http.Request, err error) Problem {
 	switch {
 	case errors.Is(err, latchkey.ErrLeaseLost):
 		return lost()
+	case errors.As(err, &tooLarge): // whoever sent half a body may have stopped sending only, though net/http takes it for gone
+		return Problem{
+			Title: "The body is too large", Status: http.StatusRequestEntityTooLarge, Code: "BODY_TOO_LARGE",
+			Detail: "at most " + strconv.FormatInt(tooLarge.Limit, 10) + " bytes are allowed",
+		}
+	case errors.As(err, &key):
+		return Problem{
+			Title: "The request does not say what to lock", Status: http.StatusBadRequest, Code: "LOCK_KEY_MISSING",
+			Detail: detail(key),
+		}
 	case errors.Is(r.Context().Err(), context.Canceled):
 		return Problem{Title: "The caller is gone", Code: "CALLER_GONE"}
 	case errors.As(err, &busy):
@@ -81,16 +91,6 @@ func (m *middleware) problem(r *http.Request, err error) Problem {
 		}
 		return Problem{
 			Title: "Somebody else is at work on this", Status: status, Code: "LOCK_BUSY", RetryAfter: m.retryAfter(busy.RetryAfter),
-		}
-	case errors.As(err, &tooLarge):
-		return Problem{
-			Title: "The body is too large", Status: http.StatusRequestEntityTooLarge, Code: "BODY_TOO_LARGE",
-			Detail: "at most " + strconv.FormatInt(tooLarge.Limit, 10) + " bytes are allowed",
-		}
-	case errors.As(err, &key):
-		return Problem{
-			Title: "The request does not say what to lock", Status: http.StatusBadRequest, Code: "LOCK_KEY_MISSING",
-			Detail: detail(key),
 		}
 	case errors.Is(err, latchkey.ErrStore):
 		return Problem{

@@ -68,6 +68,7 @@ var caughtBy = map[string]string{
 	barQueued:             "a barred owner has no place in the queue",
 	barNotTakenOver:       "the lock of a barred owner is taken over",
 	proofByAnyone:         "a proof is of the present owner",
+	proofIsOwner:          "a proof is no owner",
 	proofOfThePast:        "a proof ends with the lease",
 	keepsPlaceWhenGranted: "who gets a free lock leaves its place",
 }

@@ -45,6 +45,7 @@ const (
 	barQueued             = "barred owners get a place in the queue"
 	barNotTakenOver       = "the lock of a barred owner is not taken over"
 	proofByAnyone         = "anything passes for a proof"
+	proofIsOwner          = "a proof does what an owner does"
 	proofOfThePast        = "a proof holds though the lease has ended"
 	keepsPlaceWhenGranted = "who gets a free lock stays in the queue"
 )
@@ -125,6 +126,9 @@ func (v *sloppyView) Do(_ context.Context, ops []*latchkey.Op) {
 			continue
 		}
 		v.mu.Lock()
+		if h := v.holder(v.lock(op.Key)); v.flaw == proofIsOwner && op.Kind != latchkey.OpProve && op.Owner == latchkey.Proof(h) {
+			op.Owner = h
+		}
 		switch op.Kind {
 		case latchkey.OpAcquire:
 			v.acquire(op)

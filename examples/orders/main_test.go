@@ -2,10 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"io"
-	"net/http"
-	"strings"
 	"testing"
 	"time"
 )
@@ -41,34 +37,5 @@ func TestJudgeNotices(t *testing.T) {
 		if judge(c, r) == nil {
 			t.Errorf("%s is not noticed", name)
 		}
-	}
-}
-
-func TestServeAnswersTheLinesThatItPrints(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	out, printed := io.Pipe()
-	code := make(chan int)
-	go func() {
-		code <- run(ctx, []string{"-serve", "-http", "127.0.0.1:0", "-grpc", "127.0.0.1:0"}, printed, io.Discard)
-		printed.Close()
-	}()
-	text := make([]byte, 4096)
-	n, _ := out.Read(text)
-	go io.Copy(io.Discard, out)
-	_, rest, _ := strings.Cut(string(text[:n]), "http://")
-	addr, _, _ := strings.Cut(rest, "/")
-	resp, err := http.Post("http://"+addr+"/orders/1/pay", "", strings.NewReader(`{"amount": 3}`))
-	if err != nil {
-		t.Fatal(err, string(text[:n]))
-	}
-	body, _ := io.ReadAll(resp.Body)
-	_ = resp.Body.Close()
-	if want := `{"order_id":"1","total":100,"paid":3}`; strings.TrimSpace(string(body)) != want {
-		t.Errorf("%s %s, want %s", resp.Status, body, want)
-	}
-	http.DefaultClient.CloseIdleConnections()
-	stop()
-	if c := <-code; c != 0 {
-		t.Errorf("exit code %d", c)
 	}
 }

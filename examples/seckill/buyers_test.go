@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/latchkey-go/latchkey/examples/internal/child"
 )
 
 // fakeShop is a shop in this process.
@@ -15,7 +17,7 @@ func fakeShop(t *testing.T, name string, handler http.HandlerFunc) *ShopProcess 
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	return &ShopProcess{Name: name, URL: server.URL, exited: make(chan struct{})}
+	return &ShopProcess{Process: &child.Process{Name: name, Exited: make(chan struct{})}, URL: server.URL}
 }
 
 func TestBuyersGoToAnotherShop(t *testing.T) {
@@ -52,7 +54,7 @@ func TestBuyersGoToAnotherShop(t *testing.T) {
 func TestASaleWithoutShopsEnds(t *testing.T) {
 	shop := fakeShop(t, "shop 1", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusConflict) })
 	crowd := newCrowd(Street{shop}, 5)
-	time.AfterFunc(50*time.Millisecond, func() { close(shop.exited) })
+	time.AfterFunc(50*time.Millisecond, func() { close(shop.Exited) })
 	err := crowd.Rush(context.Background())
 	if err == nil || !strings.Contains(err.Error(), "every shop is closed") || !strings.Contains(err.Error(), "Conflict") {
 		t.Errorf("got %v, want an error that says that every shop is closed, and what the last one said", err)

@@ -42,11 +42,13 @@ func newLocks(rdb redis.UniversalClient, namespace string) *latchkey.Locks {
 	return latchkey.New(redisstore.New(rdb), latchkey.Namespace(namespace))
 }
 
-// withLatchkey lets one buyer of a bottle in at a time, whichever shop they stand in. The key comes from the order, so
-// that buyers of different bottles do not wait for each other.
+// withLatchkey lets one buyer of a bottle in at a time, whichever shop they stand in, and has stock and order read and
+// written in one transaction: the next buyer gets in when it has been committed. The key comes from the order, so that
+// buyers of different bottles do not wait for each other.
 func withLatchkey(locks *latchkey.Locks, shop *Shop) BuyFunc {
 	return latchkey.Func(
-		locks.WithLock("bottle:#{param.sku}", latchkey.Wait(3*time.Second), latchkey.RenewedLease(lease)),
+		locks.WithLock("bottle:#{param.sku}", latchkey.Wait(3*time.Second), latchkey.RenewedLease(lease),
+			latchkey.Transactional(shop.ledger.txm)),
 		shop.Buy,
 	)
 }

@@ -2,45 +2,29 @@ package main
 
 import (
 	"context"
-	"database/sql"
-	"fmt"
-	"strings"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
-	_ "modernc.org/sqlite"             // the driver "sqlite"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/latchkey-go/latchkey"
+	"github.com/latchkey-go/latchkey/examples/internal/servers"
 )
 
-// Ledger is the stock and the orders, in two SQL tables. Its statements suit PostgreSQL and SQLite alike.
+// Ledger is the stock and the orders, in two SQL tables. Its statements suit PostgreSQL and SQLite alike. They run in the
+// transaction that their context carries, if there is one.
 type Ledger struct {
-	db            *sql.DB
+	db            *sqlx.DB
+	txm           *latchkey.TxManager
 	stock, orders string // table names
 }
 
-// openLedger opens the database at url: postgres://…, or the path of a SQLite file. The tables carry the run's name.
-func openLedger(url, run string) (*Ledger, error) {
-	driver, dsn := "pgx", url
-	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
-		if strings.Contains(url, "://") {
-			return nil, fmt.Errorf("DATABASE_URL: postgres://… or the path of a SQLite file, not %s…", url[:strings.Index(url, "://")+3])
-		}
-		// Writers queue for the file instead of failing: without a lock the sale must go wrong, not stop.
-		driver, dsn = "sqlite", url+"?_busy_timeout=20000&_journal_mode=WAL&_synchronous=NORMAL&_txlock=immediate"
-	}
-	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(8)
-	db.SetMaxIdleConns(8)
-	return &Ledger{db: db, stock: run + "_stock", orders: run + "_orders"}, nil
+// newLedger makes a ledger whose tables carry the run's name.
+func newLedger(db *sqlx.DB, run string) *Ledger {
+	return &Ledger{db: db, txm: latchkey.NewTxManager(db), stock: run + "_stock", orders: run + "_orders"}
 }
-
-// Close closes the database and leaves the tables.
-func (l *Ledger) Close() error { return l.db.Close() }
 
 // Create makes the tables.
 func (l *Ledger) Create(ctx context.Context) error {
-	return l.exec(ctx,
+	return servers.Exec(ctx, l.db,
 		"CREATE TABLE "+l.stock+" (sku TEXT PRIMARY KEY, bottles INTEGER NOT NULL)",
 		"CREATE TABLE "+l.orders+" (sku TEXT NOT NULL, buyer INTEGER NOT NULL, bottle INTEGER NOT NULL)",
 	)
@@ -48,12 +32,12 @@ func (l *Ledger) Create(ctx context.Context) error {
 
 // Drop removes the tables.
 func (l *Ledger) Drop(ctx context.Context) error {
-	return l.exec(ctx, "DROP TABLE IF EXISTS "+l.orders, "DROP TABLE IF EXISTS "+l.stock)
+	return servers.Exec(ctx, l.db, "DROP TABLE IF EXISTS "+l.orders, "DROP TABLE IF EXISTS "+l.stock)
 }
 
 // Refill puts the bottles of one sku in stock and forgets all orders.
 func (l *Ledger) Refill(ctx context.Context, sku string, bottles int) error {
-	if err := l.exec(ctx, "DELETE FROM "+l.orders, "DELETE FROM "+l.stock); err != nil {
+	if err := servers.Exec(ctx, l.db, "DELETE FROM "+l.orders, "DELETE FROM "+l.stock); err != nil {
 		return err
 	}
 	_, err := l.db.ExecContext(ctx, "INSERT INTO "+l.stock+" (sku, bottles) VALUES ($1, $2)", sku, bottles)
@@ -62,40 +46,29 @@ func (l *Ledger) Refill(ctx context.Context, sku string, bottles int) error {
 
 // Stock reads how many bottles are left.
 func (l *Ledger) Stock(ctx context.Context, sku string) (bottles int, err error) {
-	err = l.db.QueryRowContext(ctx, "SELECT bottles FROM "+l.stock+" WHERE sku = $1", sku).Scan(&bottles)
+	var db sqlx.QueryerContext = l.db
+	if tx, ok := latchkey.TxFrom(ctx); ok {
+		db = tx
+	}
+	err = sqlx.GetContext(ctx, db, &bottles, "SELECT bottles FROM "+l.stock+" WHERE sku = $1", sku)
 	return bottles, err
 }
 
 // Record writes an order, and the stock as the caller wants it to be. The two are one transaction, so that a shop that
-// dies here has sold the bottle or has not; but the stock was read before it began.
+// dies here has sold the bottle or has not; but unless the caller is in it already, the stock was read before it began.
 func (l *Ledger) Record(ctx context.Context, order Order, stock int) error {
-	tx, err := l.db.BeginTx(ctx, nil)
-	if err != nil {
+	return l.txm.InTx(ctx, func(ctx context.Context, tx *latchkey.Tx) error {
+		if _, err := tx.ExecContext(ctx, "UPDATE "+l.stock+" SET bottles = $1 WHERE sku = $2", stock, order.SKU); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "INSERT INTO "+l.orders+" (sku, buyer, bottle) VALUES ($1, $2, $3)",
+			order.SKU, order.Buyer, stock+1)
 		return err
-	}
-	defer func() { _ = tx.Rollback() }() // does nothing after a commit
-
-	if _, err := tx.ExecContext(ctx, "UPDATE "+l.stock+" SET bottles = $1 WHERE sku = $2", stock, order.SKU); err != nil {
-		return err
-	}
-	if _, err := tx.ExecContext(ctx, "INSERT INTO "+l.orders+" (sku, buyer, bottle) VALUES ($1, $2, $3)",
-		order.SKU, order.Buyer, stock+1); err != nil {
-		return err
-	}
-	return tx.Commit()
+	})
 }
 
 // Sold counts the orders.
 func (l *Ledger) Sold(ctx context.Context) (orders int, err error) {
-	err = l.db.QueryRowContext(ctx, "SELECT count(*) FROM "+l.orders).Scan(&orders)
+	err = l.db.GetContext(ctx, &orders, "SELECT count(*) FROM "+l.orders)
 	return orders, err
-}
-
-func (l *Ledger) exec(ctx context.Context, statements ...string) error {
-	for _, statement := range statements {
-		if _, err := l.db.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("%w, in %q", err, statement)
-		}
-	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,10 +10,11 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"time"
 
 	"github.com/latchkey-go/latchkey"
+	"github.com/latchkey-go/latchkey/examples/internal/child"
+	"github.com/latchkey-go/latchkey/examples/internal/servers"
 )
 
 // shopArg is the argument that makes this program a shop instead of the sale.
@@ -42,7 +42,6 @@ type ShopConfig struct {
 // shopMain is a shop process. It sells until its standard input ends, which the kernel sees to when the sale's process
 // goes away, however it goes.
 func shopMain() int {
-	signal.Ignore(os.Interrupt) // a Ctrl-C reaches every process of the terminal; the sale decides what to do about it
 	if err := keepShop(os.Stdin, os.Stdout); err != nil {
 		log.Print(err)
 		return 1
@@ -51,22 +50,20 @@ func shopMain() int {
 }
 
 func keepShop(stdin io.Reader, stdout io.Writer) error {
-	lines := bufio.NewScanner(stdin)
-	if !lines.Scan() {
-		return errors.New("shop: no configuration on standard input")
-	}
 	var config ShopConfig
-	if err := json.Unmarshal(lines.Bytes(), &config); err != nil {
+	lines, err := child.Configured(stdin, &config)
+	if err != nil {
 		return fmt.Errorf("shop: %w", err)
 	}
 	log.SetFlags(0)
 	log.SetPrefix(config.Name + ": ")
 
-	ledger, err := openLedger(config.DatabaseURL, config.Run)
+	db, err := servers.OpenDatabase(config.DatabaseURL)
 	if err != nil {
 		return err
 	}
-	defer ledger.Close()
+	defer db.Close()
+	ledger := newLedger(db, config.Run)
 	freezer := newFreezer(func() { fmt.Fprintln(stdout, sayFrozen) })
 	buy, closeGuard, err := guarded(&Shop{ledger: ledger, freezer: freezer}, config)
 	if err != nil {
@@ -103,7 +100,7 @@ func guarded(shop *Shop, config ShopConfig) (buy BuyFunc, closeGuard func(), err
 	case Mutex:
 		return withMutex(shop), func() {}, nil
 	case Latchkey:
-		rdb, err := dialRedis(config.RedisURL)
+		rdb, err := servers.DialRedis(config.RedisURL)
 		if err != nil {
 			return nil, nil, err
 		}

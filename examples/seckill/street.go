@@ -71,7 +71,7 @@ func (s Street) KillOne(ctx context.Context) *ShopProcess {
 	for _, shop := range s {
 		go func() {
 			select {
-			case _, ok := <-shop.lines:
+			case _, ok := <-shop.Lines:
 				if ok {
 					frozen <- shop
 				}

@@ -125,6 +125,9 @@ func (d *Database) process() *Process {
 	return d.proc
 }
 
+// Pid is the process id of the running server; Restart changes it.
+func (d *Database) Pid() int { return d.process().Pid() }
+
 // Log returns what the server that runs now has written, its last few KiB.
 func (d *Database) Log() string { return d.process().Log() }
 

@@ -77,8 +77,8 @@ func (t *Table[B]) TryEnter(key string) (turn *Turn[B], present B) {
 }
 
 // Enter waits for the turn of a key and returns it with the baton that was left there; the zero baton if nobody
-// used the key. It gives up its place and returns nil when ctx ends or wait is over; a negative wait has no end.
-// A turn that crosses the end of the wait is taken: what to do with it is the caller's decision.
+// used the key. It gives up its place and returns nil, and what the one ahead showed, when ctx ends or wait is over; a
+// negative wait has no end. A turn that crosses the end of the wait is taken: what to do with it is the caller's decision.
 func (t *Table[B]) Enter(ctx context.Context, key string, wait time.Duration) (turn *Turn[B], baton B) {
 	s := t.shard(key)
 	s.mu.Lock()
@@ -106,8 +106,9 @@ func (t *Table[B]) Enter(ctx context.Context, key string, wait time.Duration) (t
 	s.mu.Lock()
 	if w.queued {
 		turn.remove(w)
+		present := turn.present
 		s.mu.Unlock()
-		return nil, baton
+		return nil, present
 	}
 	s.mu.Unlock()
 	return turn, <-w.baton

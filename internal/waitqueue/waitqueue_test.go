@@ -87,11 +87,12 @@ func TestAWaiterWhoGivesUpLeavesItsPlace(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				table := waitqueue.New[int]()
 				first, _ := table.TryEnter("k")
+				first.Show(7)
 				ctx, wait := giveUp()
 				start := time.Now()
-				turn, _ := table.Enter(ctx, "k", wait)
-				if turn != nil || time.Since(start) != time.Second {
-					t.Fatalf("turn = %v after %v; want none after a second", turn, time.Since(start))
+				turn, present := table.Enter(ctx, "k", wait)
+				if turn != nil || present != 7 || time.Since(start) != time.Second {
+					t.Fatalf("turn = %v, %d is shown after %v; want none, and 7, after a second", turn, present, time.Since(start))
 				}
 				if table.Waiting("k") != 0 {
 					t.Fatal("the place is still there")

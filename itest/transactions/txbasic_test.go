@@ -90,6 +90,9 @@ func TestCommitThenHooksThenRelease(t *testing.T) {
 					{"Goexit", func() error { runtime.Goexit(); return nil }, nil, 0, []string{
 						"h rolled back, locked: true", "h over: rolled back, locked: true",
 					}},
+					{"FailNow", func() error { new(testing.T).FailNow(); return nil }, nil, 0, []string{
+						"h rolled back, locked: true", "h over: rolled back, locked: true",
+					}},
 				} {
 					t.Run(tt.name, func(t *testing.T) {
 						var j journal

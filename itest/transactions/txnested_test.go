@@ -286,6 +286,34 @@ func TestLockInsideASnapshot(t *testing.T) {
 	}
 }
 
+// A savepoint reads nothing, so a lock right behind it is as good as one at the transaction's beginning.
+func TestLockBehindASavepointIsNotTakenForALateOne(t *testing.T) {
+	databases(t, func(t *testing.T, d database) {
+		db := d.open(t, 0)
+		m := latchkey.NewTxManager(db, latchkey.Isolation(sql.LevelSerializable))
+		locks := latchkey.New(memstore.New())
+		lock := latchkey.Action(locks.WithLock("k:#{param}"), func(context.Context, string) error { return nil })
+		err := m.InTx(t.Context(), func(ctx context.Context, _ *latchkey.Tx) error {
+			return m.InTx(ctx, func(ctx context.Context, tx *latchkey.Tx) error {
+				db.MustExec("UPDATE account SET n = 5 WHERE id = 'a'") // the last holder, just before us
+				if err := lock(ctx, "a"); err != nil {
+					t.Errorf("before any statement of its own: %v", err)
+				}
+				if err := increment(ctx, tx, "a"); err != nil {
+					t.Error(err)
+				}
+				if err := lock(ctx, "b"); err == nil {
+					t.Error("locked after a statement, so this test shows nothing")
+				}
+				return nil
+			}, latchkey.Savepoint())
+		})
+		if n := value(t, db, "a"); err != nil || n != 6 {
+			t.Errorf("got %v and the account has %d, want 6", err, n)
+		}
+	})
+}
+
 // The fence turns a lock inside an old snapshot into an error of the database where somebody else has committed since.
 func TestFenceInsideASnapshotFindsStaleness(t *testing.T) {
 	for _, kind := range []string{"postgres", "sqlite"} {

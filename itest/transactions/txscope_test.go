@@ -17,14 +17,6 @@ import (
 	"github.com/latchkey-go/latchkey/memstore"
 )
 
-// pgxExec runs the fence in a native pgx transaction.
-func pgxExec(tx pgx.Tx) latchkey.FenceExec {
-	return func(ctx context.Context, query string, args ...any) (int64, error) {
-		tag, err := tx.Exec(ctx, query, args...)
-		return tag.RowsAffected(), err
-	}
-}
-
 func TestInScopeOfPgx(t *testing.T) {
 	d := newDatabase(t, "postgres")
 	pool, err := pgxpool.New(t.Context(), d.url)
@@ -47,13 +39,7 @@ func TestInScopeOfPgx(t *testing.T) {
 				if j != nil {
 					j.watch(ctx, t, "scope", busy)
 				}
-				if err := s.Fence(ctx, latchkey.PostgreSQL, pgxExec(tx)); err != nil {
-					return err
-				}
-				if err := f(ctx, tx); err != nil {
-					return err
-				}
-				return s.BeforeCommit(ctx)
+				return s.Run(ctx, latchkey.PostgreSQL, latchkey.FenceWith(tx.Exec), func() error { return f(ctx, tx) })
 			})
 		}, latchkey.ScopeIsolation(sql.LevelReadCommitted))
 	}

@@ -17,9 +17,10 @@ func asking(pattern string) testenv.FaultOption {
 
 const (
 	script       = `evalsha?\r\n\$\d+\r\n[^\r]+\r\n\$1\r\n` // and the number of its keys
-	askAcquire   = `(\r\nnx\r\n|` + script + `4\r\n)`
+	askAcquire   = `(\r\nnx\r\n|` + script + `5\r\n)`
+	askList      = script + `6\r\n` // three locks
 	askRenew     = script + `1\r\n`
-	askRelease   = script + `2\r\n`
+	askRelease   = script + `3\r\n`
 	askSubscribe = `subscribe\r\n`
 )
 

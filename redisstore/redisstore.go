@@ -2,9 +2,9 @@
 // watches, or in a Cluster.
 //
 // A lock is a plain string key whose value is its owner, always with an expiry, so that SET NX of any other program is
-// refused while it is held. Beside it, in the same hash slot, there may be "{key}:q", the processes that queue for the
-// lock, "{key}:t", a counter of fencing tokens, and "{key}:x", owners whose requests got no answer and were given up, so
-// that a copy which arrives late locks nobody out. All go away by themselves.
+// refused while it is held. Beside it, in the same hash slot, there may be "{key}:q" and "{key}:h", the processes that queue
+// for the lock and when each was last heard of, "{key}:t", a counter of fencing tokens, and "{key}:x", owners whose requests
+// got no answer and were given up, so that a copy which arrives late locks nobody out. All go away by themselves.
 //
 // Taking a free lock is one SET NX PX, letting it go one script. A process that waits has one place in the queue per
 // key; the release hands the lock to the first in the queue and tells it over one subscription that all waiters of a
@@ -13,6 +13,9 @@
 // Replication is asynchronous: a replica that takes over may not have heard of a lock that was just taken. Its holder hears
 // of that at the next renewal; the next holder's fencing token is larger all the same. In a Cluster everything about one lock
 // is in one slot, and several locks are taken one after the other.
+//
+// An account that the server restricts (ACL) needs the commands of the scripts, all keys of the namespace, and to be told at
+// once the channels "latchkey:wake:*", which Redis 7 gives no new account by itself: without them waiters poll.
 //
 // However many callers there are, requests share pipelines: a store takes one connection for its subscription and mostly
 // no more than two others from the client's pools.

@@ -27,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -39,13 +40,17 @@ type Store struct {
 	client  redis.UniversalClient
 	channel string
 	name    func(key string) string // nil: the key is the name
+	located atomic.Bool             // a Cluster's client knows where the slots are
 
 	mu        sync.Mutex
 	listeners map[*listener]struct{}
 	sub       *subscription // nil while nobody listens
 }
 
-var _ latchkey.Store = (*Store)(nil)
+var (
+	_ latchkey.Store   = (*Store)(nil)
+	_ latchkey.Sharded = (*Store)(nil)
+)
 
 // New returns a store that uses the client. The client stays the caller's, to configure and to close; its own retries
 // are not used for locks, since a lock command that is sent twice can be refused by its own effect.
@@ -139,9 +144,26 @@ func (s *Store) relocate(ctx context.Context, cmds []*command) {
 		return
 	}
 	for _, c := range cmds {
-		if err := c.Err(); err != nil && !redisreply.Final(err) && !errors.Is(err, redis.Nil) {
+		err := c.Err()
+		if err == nil || redisreply.Answered(err) {
+			s.located.Store(true)
+		}
+		if err != nil && !redisreply.Final(err) && !errors.Is(err, redis.Nil) {
 			cluster.ReloadState(ctx)
 			return
 		}
 	}
+}
+
+// Shard implements [latchkey.Sharded]: in a Cluster it is the master that has the key's slot.
+func (s *Store) Shard(key string) string {
+	cluster, ok := s.client.(*redis.ClusterClient)
+	if !ok || !s.located.Load() { // before the first answer the client would have to ask where the slots are
+		return ""
+	}
+	master, err := cluster.MasterForKey(context.Background(), s.names(key).lock)
+	if err != nil {
+		return ""
+	}
+	return master.Options().Addr
 }

@@ -174,7 +174,7 @@ func (l *Locks) acquireMany(ctx context.Context, keys []string, r *request) (*Le
 		err = level.admits(ctx, fresh[0][len(l.prefix):], r)
 	}
 	if err == nil {
-		grants, err = l.takeMany(ctx, fresh, r)
+		grants, err = l.takeGoodMany(ctx, fresh, r)
 	}
 	var taken []*hold
 	if err == nil {
@@ -207,18 +207,51 @@ func (l *Locks) takeGood(ctx context.Context, full string, r *request) (*grant, 
 		if err != nil {
 			return nil, now, err
 		}
-		if ctx.Err() == nil && !g.lost.Load() && !g.item.Deadline.Passed(now) {
+		if ctx.Err() == nil && g.good(now) {
 			return g, now, nil
 		}
 		_ = l.giveBack(g, now)
-		if ctx.Err() != nil {
-			if r.seen {
-				return nil, now, r.busy(g.key(), now, 0, context.Cause(ctx))
-			}
-			return nil, now, storeError{OpAcquire, g.key(), context.Cause(ctx)}
+		if err := r.tooLate(ctx, g.key(), now); err != nil {
+			return nil, now, err
 		}
-		if r.left(now) == 0 {
-			return nil, now, storeError{OpAcquire, g.key(), errTooLate}
+	}
+}
+
+// good reports whether a grant is still worth having.
+func (g *grant) good(now watchdog.Reading) bool {
+	return !g.lost.Load() && !g.item.Deadline.Passed(now)
+}
+
+// tooLate is the error for a lock that came when the caller or the lease had ended; nil if there is time for another try.
+func (r *request) tooLate(ctx context.Context, key string, now watchdog.Reading) error {
+	switch {
+	case ctx.Err() != nil && r.seen:
+		return r.busy(key, now, 0, context.Cause(ctx))
+	case ctx.Err() != nil:
+		return storeError{OpAcquire, key, context.Cause(ctx)}
+	case r.left(now) == 0:
+		return storeError{OpAcquire, key, errTooLate}
+	}
+	return nil
+}
+
+// takeGoodMany takes several keys and makes sure that all are worth having at one moment: the lease of the first may have
+// ended while the last was waited for.
+func (l *Locks) takeGoodMany(ctx context.Context, keys []string, r *request) ([]*grant, error) {
+	for {
+		grants, err := l.takeMany(ctx, keys, r)
+		if err != nil || len(grants) == 0 {
+			return nil, err
+		}
+		now := watchdog.Now()
+		if ctx.Err() == nil && !slices.ContainsFunc(grants, func(g *grant) bool { return !g.good(now) }) {
+			return grants, nil
+		}
+		for _, g := range slices.Backward(grants) {
+			_ = l.giveBack(g, now)
+		}
+		if err := r.tooLate(ctx, grants[0].key(), now); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -230,7 +263,7 @@ func (l *Locks) takeMany(ctx context.Context, keys []string, r *request) ([]*gra
 	}
 	if l.caps.ManyKeys && len(keys) > 1 {
 		grants, err := l.takeAtOnce(ctx, keys, r)
-		if err == nil || r.wait == 0 || ctx.Err() != nil {
+		if err == nil || r.wait == 0 || ctx.Err() != nil || errors.Is(err, ErrStore) {
 			return grants, err
 		}
 	}
@@ -252,39 +285,45 @@ func (l *Locks) takeMany(ctx context.Context, keys []string, r *request) ([]*gra
 func (l *Locks) takeAtOnce(ctx context.Context, keys []string, r *request) ([]*grant, error) {
 	owner := l.newOwner()
 	grants := make([]*grant, 0, len(keys))
-	leave := func() {
-		for _, g := range grants {
-			g.turn.Leave(nil)
-		}
-	}
 	for _, key := range keys {
-		t, present := l.turns.TryEnter(key)
-		if t == nil {
-			leave()
-			now := watchdog.Now()
-			return nil, r.busy(key[len(l.prefix):], now, present.remaining(now), nil)
+		t, err := l.look(ctx, key, r)
+		if err != nil {
+			for _, g := range grants {
+				g.turn.Leave()
+			}
+			return nil, err
 		}
 		g := l.newGrant(key, t, r)
 		g.owner = owner
 		grants = append(grants, g)
 	}
-	sent := watchdog.Now()
-	op := l.ask(ctx, Op{Kind: OpAcquire, Key: keys[0], More: keys[1:], Owner: owner, Lease: r.lease})
-	if op.Err != nil {
+	pause := firstRetry
+	for began := watchdog.Now(); ; {
+		sent := watchdog.Now()
+		op := l.ask(ctx, Op{Kind: OpAcquire, Key: keys[0], More: keys[1:], Owner: owner, Lease: r.lease})
 		for _, g := range grants {
-			l.undo.add(g, sent, true)
+			switch {
+			case op.OK:
+				l.own(g, sent)
+			case op.Err != nil:
+				g.unsure = true
+			}
 		}
-		leave()
-		return nil, storeError{OpAcquire, keys[0][len(l.prefix):], op.Err}
+		switch {
+		case op.OK:
+			return grants, nil
+		case op.Err == nil:
+			for _, g := range grants {
+				l.abandon(g, sent)
+			}
+			return nil, r.busy(op.Busy[min(len(l.prefix), len(op.Busy)):], watchdog.Now(), op.Remaining, nil)
+		case !l.again(ctx, began, sent, &pause, op):
+			for _, g := range grants {
+				l.abandonFor(ctx, g, sent, op.Err)
+			}
+			return nil, storeError{OpAcquire, keys[0][len(l.prefix):], op.Err}
+		}
 	}
-	if !op.OK {
-		leave()
-		return nil, r.busy(op.Busy[min(len(l.prefix), len(op.Busy)):], watchdog.Now(), op.Remaining, nil)
-	}
-	for _, g := range grants {
-		l.own(g, sent)
-	}
-	return grants, nil
 }
 
 // remaining is how long the present holder's lease lasts, as far as this process knows; 0 if it does not. The holder is

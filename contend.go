@@ -22,42 +22,62 @@ const (
 
 // take gets one key for this caller: first its turn within the process, then the lock in the store.
 func (l *Locks) take(ctx context.Context, full string, r *request) (*grant, error) {
-	var t *turn
-	var baton *grant
 	r.seen = false
 	if r.wait == 0 {
-		var present *grant
-		if t, present = l.turns.TryEnter(full); t == nil {
-			now := watchdog.Now()
-			return nil, r.busy(full[len(l.prefix):], now, present.remaining(now), nil)
-		}
-	} else {
-		if t, _ = l.turns.TryEnter(full); t == nil {
-			r.seen = true
-			r.waiting(ctx, l, full)
-			t, baton = l.turns.Enter(ctx, full, r.left(r.start))
-		}
+		t, err := l.look(ctx, full, r)
 		if t == nil {
-			now := watchdog.Now()
-			return nil, r.busy(full[len(l.prefix):], now, baton.remaining(now), context.Cause(ctx))
+			return nil, err
+		}
+		return l.try(ctx, t, full, r)
+	}
+	t := l.turns.TryEnter(full)
+	var baton *grant
+	if t == nil {
+		r.waiting(ctx, l, full)
+		if t, baton, r.seen = l.turns.Enter(ctx, full, r.left(r.start)); t == nil {
+			return nil, l.turnedAway(ctx, baton, full, r)
 		}
 	}
 	switch {
-	case baton == nil && r.wait == 0:
-		return l.try(ctx, t, full, r)
-	case r.seen && ctx.Err() != nil:
+	case ctx.Err() != nil:
 		if baton == nil {
-			t.Leave(nil)
+			t.Leave()
 		} else {
 			l.passOn(baton)
 		}
-		return nil, r.busy(full[len(l.prefix):], watchdog.Now(), 0, context.Cause(ctx))
-	case baton == nil:
-	case baton.passable(&r.holdConfig, watchdog.Now()):
+		return nil, l.turnedAway(ctx, nil, full, r)
+	case baton != nil && baton.passable(&r.holdConfig, watchdog.Now()):
 		baton.passes++
 		return baton, nil
 	}
 	return l.contend(ctx, t, baton, full, r)
+}
+
+// look is for a caller that does not wait for a holder: it gets the key's turn if nobody in this process uses the key, or the
+// answer that whoever does has got from the store by then.
+func (l *Locks) look(ctx context.Context, full string, r *request) (*turn, error) {
+	t, present := l.turns.Look(ctx, full, l.opTimeout)
+	if t != nil {
+		return t, nil
+	}
+	r.seen = present != nil && present.failed == nil
+	return nil, l.turnedAway(ctx, present, full, r)
+}
+
+// turnedAway is the error for a caller who did not get as far as the store. present is what the one ahead has, or why nobody
+// can have the lock. Without having seen a holder nobody may say that there is one.
+func (l *Locks) turnedAway(ctx context.Context, present *grant, full string, r *request) error {
+	key, cause := full[len(l.prefix):], context.Cause(ctx)
+	switch {
+	case cause == nil && present != nil && present.failed != nil:
+		return storeError{OpAcquire, key, present.failed}
+	case r.seen:
+		now := watchdog.Now()
+		return r.busy(key, now, present.remaining(now), cause)
+	case cause != nil:
+		return storeError{OpAcquire, key, cause}
+	}
+	return storeError{OpAcquire, key, errNoAnswer}
 }
 
 func (l *Locks) newGrant(full string, t *turn, r *request) *grant {
@@ -90,19 +110,29 @@ func (l *Locks) try(ctx context.Context, t *turn, full string, r *request) (*gra
 			fast = false // busy, it seems: ask for the details
 			continue
 		case op.Err == nil:
+			g.showBusy(sent, op.Remaining)
 			l.abandon(g, sent)
 			return nil, r.busy(g.key(), watchdog.Now(), op.Remaining, nil)
 		}
 		g.unsure, fast = true, false
-		now := watchdog.Now()
-		// Another try may take as long as this one.
-		late := now.Sub(r.start)+pause+now.Sub(sent) >= l.opTimeout
-		if op.Final || ctx.Err() != nil || late || !sleep(ctx, pause) {
-			l.abandon(g, sent)
+		if !l.again(ctx, r.start, sent, &pause, op) {
+			l.abandonFor(ctx, g, sent, op.Err)
 			return nil, storeError{OpAcquire, g.key(), op.Err}
 		}
-		pause *= 2
 	}
+}
+
+// again decides whether a request that failed is worth repeating, and pauses before that. The store has been failing since
+// began; sent is when it was asked for the last time.
+func (l *Locks) again(ctx context.Context, began, sent watchdog.Reading, pause *time.Duration, op Op) bool {
+	now := watchdog.Now()
+	// Another try may take as long as this one.
+	late := now.Sub(began)+*pause+now.Sub(sent) >= l.opTimeout
+	if op.Final || ctx.Err() != nil || late || !sleep(ctx, *pause) {
+		return false
+	}
+	*pause *= 2
+	return true
 }
 
 // contend waits for the store to give the lock, as this process's only contender for the key. baton is what the one
@@ -166,6 +196,7 @@ func (c *contest) run(ctx context.Context) (*grant, error) {
 		case op.Err != nil:
 			if c.failed.IsZero() {
 				c.failed, c.pause = c.sent, firstRetry
+				g.turn.Hide()
 			}
 			// Another try may take as long as this one.
 			late := now.Sub(c.failed)+c.pause+now.Sub(c.sent) >= l.opTimeout
@@ -180,8 +211,7 @@ func (c *contest) run(ctx context.Context) (*grant, error) {
 				continue
 			}
 			g.queuedAt, g.ticket = c.sent, op.Ticket
-			g.item.Deadline.Set(c.sent.Add(op.Remaining)) // of the hold that is in the way
-			g.turn.Show(g)
+			g.showBusy(c.sent, op.Remaining)
 			r.waiting(ctx, l, g.full)
 			pause = l.pollPause(op)
 		}
@@ -248,7 +278,8 @@ func (c *contest) giveUp(ctx context.Context, now watchdog.Reading, op Op) error
 	case cause != nil:
 		err = storeError{OpAcquire, g.key(), cause}
 	default:
-		err = storeError{OpAcquire, g.key(), op.Err}
+		l.abandonFor(ctx, g, c.sent, op.Err)
+		return storeError{OpAcquire, g.key(), op.Err}
 	}
 	l.abandon(g, c.sent)
 	return err
@@ -259,11 +290,27 @@ func (l *Locks) abandon(g *grant, sent watchdog.Reading) {
 	if g.pending && !g.unsure && g.turn.Pass(g) {
 		return
 	}
+	l.takeBack(g, sent)
+	g.turn.Leave()
+}
+
+// abandonFor is abandon for a store that has failed for an op timeout, or for good. It sends everybody away who waits
+// for the key in this process: each would find the same, one op timeout after the other.
+func (l *Locks) abandonFor(ctx context.Context, g *grant, sent watchdog.Reading, err error) {
+	l.takeBack(g, sent)
+	if ctx.Err() != nil { // then that is why
+		g.turn.Leave()
+		return
+	}
+	g.turn.Dismiss(&grant{failed: err})
+}
+
+// takeBack gives up what a claim may have in the store.
+func (l *Locks) takeBack(g *grant, sent watchdog.Reading) {
 	if g.pending || g.unsure {
 		l.settle(g)
 		l.undo.add(g, sent, g.unsure)
 	}
-	g.turn.Leave(nil)
 }
 
 // passOn gives a baton that came too late to the next one.
@@ -329,7 +376,7 @@ func (l *Locks) giveBack(g *grant, now watchdog.Reading) error {
 	if g.lost.Load() {
 		l.dog.Remove(&g.item)
 		l.undo.add(g, now, false)
-		g.turn.Leave(nil)
+		g.turn.Leave()
 		return nil
 	}
 	if g.turn.Pass(g) {
@@ -341,13 +388,13 @@ func (l *Locks) giveBack(g *grant, now watchdog.Reading) error {
 	switch {
 	case op.Err != nil:
 		err = storeError{OpRelease, g.key(), op.Err}
-		l.undo.add(g, now, true)
-	case g.unsure:
-		l.undo.add(g, now, true)
 	case !op.OK:
 		err = lostError{g.key(), "the store had forgotten it when it was released"}
 	}
-	g.turn.Leave(nil)
+	if op.Err != nil || g.unsure {
+		l.undo.add(g, now, true)
+	}
+	g.turn.Leave()
 	return err
 }
 

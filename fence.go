@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/latchkey-go/latchkey/internal/watchdog"
 )
 
 // fenceMode says where fencing tokens come from.
@@ -183,7 +185,9 @@ func (m *TxManager) databaseToken(ctx context.Context, h *hold) (int64, error) {
 	if token, ok := h.dbTokens[m]; ok {
 		return token, nil
 	}
-	h.g.private.Store(true)
+	if !h.claim(watchdog.Now()) {
+		return 0, h.gone()
+	}
 	token, err := m.mintInDatabase(ctx, h.g.full, h.holder())
 	if err != nil {
 		return 0, m.fenceFailed(h, err)

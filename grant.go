@@ -40,6 +40,8 @@ type grant struct {
 	wake     chan Push
 	// unsure: a request got no answer, so copies of it may still be on the way.
 	unsure bool
+	// failed: this is no claim, but what those are told who waited for a key whose store has failed.
+	failed error
 
 	passes   int
 	since    watchdog.Reading // when the store gave it
@@ -68,6 +70,12 @@ func (g *grant) passable(c *holdConfig, now watchdog.Reading) bool {
 	}
 	// What is left must be worth passing on.
 	return g.item.Deadline.Left(now) > min(g.item.Lease, grantFor)/4
+}
+
+// showBusy tells those who come to the key that somebody elsewhere holds it, for how much longer as seen at sent.
+func (g *grant) showBusy(sent watchdog.Reading, remaining time.Duration) {
+	g.item.Deadline.Set(sent.Add(remaining))
+	g.turn.Show(g)
 }
 
 // gone tells whoever holds the grant that the store has said so.
@@ -204,7 +212,7 @@ func (h *hold) lose(cause error) {
 		l.dog.Remove(h.limit)
 	}
 	if g.proof == "" {
-		g.turn.Leave(nil)
+		g.turn.Leave()
 	}
 	l.observe(backgroundCtx, EventLost, h.template, g.key(), watchdog.Now().Sub(h.started), cause)
 }

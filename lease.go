@@ -81,12 +81,7 @@ func (h *hold) mintToken(ctx context.Context) (int64, error) {
 	h.tokens.Lock()
 	defer h.tokens.Unlock()
 	if !h.live(watchdog.Now()) {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.cause != nil {
-			return 0, h.cause
-		}
-		return 0, lostError{h.g.key(), "it was released before Token was called"}
+		return 0, h.gone()
 	}
 	if h.minted {
 		return h.token, nil
@@ -98,8 +93,9 @@ func (h *hold) mintToken(ctx context.Context) (int64, error) {
 	if !l.caps.Tokens {
 		return 0, storeError{OpToken, h.g.key(), errors.New("this store mints no tokens")}
 	}
-	// From now on the token stands for this hold alone.
-	h.g.private.Store(true)
+	if !h.claim(watchdog.Now()) { // the token will stand for this hold alone
+		return 0, h.gone()
+	}
 	op := l.ask(ctx, Op{Kind: OpToken, Key: h.g.full, Owner: h.g.owner, Tokens: 1})
 	if op.Err != nil {
 		return 0, storeError{OpToken, h.g.key(), op.Err}
@@ -109,6 +105,21 @@ func (h *hold) mintToken(ctx context.Context) (int64, error) {
 	}
 	h.token, h.minted = op.Token, true
 	return h.token, nil
+}
+
+// claim makes the grant this hold's alone: it goes to nobody else in this process. It reports whether the hold is still good;
+// the mutex keeps the grant from being handed over meanwhile.
+func (h *hold) claim(now watchdog.Reading) bool {
+	if !h.live(now) {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.phase != phaseHeld {
+		return false
+	}
+	h.g.private.Store(true)
+	return true
 }
 
 // release ends the lease; the last lease of a hold lets its grant go.

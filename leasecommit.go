@@ -89,11 +89,10 @@ func (h *hold) holder() string {
 func (h *hold) mintAbove(ctx context.Context, seen int64) error {
 	h.tokens.Lock()
 	defer h.tokens.Unlock()
-	if !h.live(watchdog.Now()) {
+	if !h.claim(watchdog.Now()) {
 		return h.gone()
 	}
 	l, g := h.g.locks, h.g
-	g.private.Store(true)
 	op := l.ask(ctx, Op{Kind: OpToken, Key: g.full, Owner: g.owner, Tokens: 1, Above: seen})
 	switch {
 	case op.Err != nil:

@@ -101,9 +101,11 @@ type Op struct {
 	// More are further keys of an OpAcquire: all are taken, or none. Only for stores with the ManyKeys capability,
 	// and never together with Queue, Prev or Tokens.
 	More []string
-	// Owner is who asks: a random text that nobody else knows, without spaces.
+	// Owner is who asks: a random text that nobody else knows, without spaces. An empty one owns nothing, whatever a key
+	// holds: an OpAcquire fails for good, everything else is answered no.
 	Owner string
-	// Lease is how long the hold lives unless it is renewed (OpAcquire, OpRenew). At least a millisecond.
+	// Lease is how long the hold lives unless it is renewed (OpAcquire, OpRenew). A store
+	// that counts milliseconds rounds fractions up.
 	Lease time.Duration
 	// Prev is an owner who lets go in favour of this OpAcquire: if Key is Prev's, the first in the queue gets it,
 	// and Owner does if the queue is empty. In a store with the Hints capability the lock may then be free for a moment:

@@ -66,21 +66,15 @@ func ExportLeases(ctx context.Context) string {
 	return b.String()
 }
 
-// prove returns the proof of a hold, from now on nobody else's. The mutex keeps it from being handed over meanwhile.
+// prove returns the proof of a hold, from now on nobody else's.
 func (h *hold) prove(now watchdog.Reading) (string, bool) {
-	if !h.live(now) {
-		return "", false
+	switch {
+	case h.g.proof != "": // on to the next service
+		return h.g.proof, h.live(now)
+	case h.claim(now):
+		return Proof(h.g.owner), true
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.phase != phaseHeld {
-		return "", false
-	}
-	if h.g.proof != "" {
-		return h.g.proof, true // on to the next service
-	}
-	h.g.private.Store(true)
-	return Proof(h.g.owner), true
+	return "", false
 }
 
 type importKey struct{}

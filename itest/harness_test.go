@@ -164,16 +164,20 @@ func nothingLeft(t testenv.TB, srv *testenv.Server) {
 type events struct {
 	mu     sync.Mutex
 	counts map[latchkey.EventKind]int
-	news   chan struct{} // closed at the next event; nil: nobody waits for it
+	errs   map[latchkey.EventKind]error // of the last one
+	news   chan struct{}                // closed at the next event; nil: nobody waits for it
 }
 
-func newEvents() *events { return &events{counts: make(map[latchkey.EventKind]int)} }
+func newEvents() *events {
+	return &events{counts: make(map[latchkey.EventKind]int), errs: make(map[latchkey.EventKind]error)}
+}
 
 // Observe implements [latchkey.Observer].
 func (e *events) Observe(_ context.Context, ev latchkey.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.counts[ev.Kind]++
+	e.errs[ev.Kind] = ev.Err
 	if e.news != nil {
 		close(e.news)
 		e.news = nil
@@ -184,6 +188,13 @@ func (e *events) count(kind latchkey.EventKind) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.counts[kind]
+}
+
+// err is what the last event of a kind said was wrong.
+func (e *events) err(kind latchkey.EventKind) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.errs[kind]
 }
 
 // await returns once there have been n events of a kind.

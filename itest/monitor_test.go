@@ -44,6 +44,7 @@ type told struct {
 // What latchkey asks of a server, named as its scripts are; see kind.
 const (
 	acquires = "acquire"
+	lists    = "acquire_many"
 	renews   = "renew"
 	releases = "release"
 	leaves   = "leave"
@@ -97,7 +98,7 @@ func watch(t *testing.T, srv *testenv.Server) *monitor {
 		sources: make(map[string]string), kinds: make(map[string]string),
 		news: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	for _, kind := range []string{acquires, renews, releases, leaves} {
+	for _, kind := range []string{acquires, lists, renews, releases, leaves} {
 		source, err := os.ReadFile("../redisstore/lua/" + kind + ".lua")
 		if err != nil {
 			t.Fatal(err)

@@ -42,6 +42,33 @@ var leaseChecks = []check{
 		p.until("the lease has ended", func() bool { return p.acquire(p.b, key, p.owner("B"), long).OK })
 		return nil
 	}},
+	{name: "a fraction of a millisecond is rounded up", run: func(p *prober) error {
+		ask := map[string]func(key, owner string, lease time.Duration) latchkey.Op{
+			"fast": func(key, owner string, lease time.Duration) latchkey.Op {
+				return p.do(p.a, latchkey.Op{Kind: latchkey.OpAcquire, Key: key, Owner: owner, Lease: lease, Fast: true})
+			},
+			"slow": func(key, owner string, lease time.Duration) latchkey.Op { return p.acquire(p.a, key, owner, lease) },
+			"renewed": func(key, owner string, lease time.Duration) latchkey.Op {
+				p.want(true, p.acquire(p.a, key, owner, long), "that is free")
+				return p.renew(p.a, key, owner, lease)
+			},
+		}
+		for _, lease := range []time.Duration{500 * time.Microsecond, 1500 * time.Microsecond} {
+			for name, take := range ask {
+				key := p.key(name + lease.String())
+				for range 5 {
+					asked := time.Now()
+					p.want(true, take(key, p.owner("A"), lease), "for "+lease.String())
+					p.soon("the lease has ended", func() bool { return p.acquire(p.b, key, p.owner("B"), long).OK })
+					if held := time.Since(asked); held < lease {
+						failf("%s: a lease of %v ended after %v", name, lease, held)
+					}
+					p.want(true, p.release(p.b, key, p.owner("B")), "by its owner")
+				}
+			}
+		}
+		return nil
+	}},
 	{name: "renewal counts from now", run: func(p *prober) error {
 		key, a := p.key("k"), p.owner("A")
 		p.want(true, p.acquire(p.a, key, a, short), "that is free")

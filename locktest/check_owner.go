@@ -105,6 +105,30 @@ var ownerChecks = []check{
 		p.want(true, p.renew(p.b, key, a, long), "by its owner")
 		return nil
 	}},
+	{name: "an empty owner owns nothing", run: func(p *prober) error {
+		free, held := p.key("free"), p.key("held")
+		p.want(true, p.acquire(p.a, held, p.owner("A"), long), "that is free")
+		kinds := []latchkey.OpKind{latchkey.OpAcquire, latchkey.OpRenew, latchkey.OpRelease}
+		if p.a.Capabilities().Tokens {
+			kinds = append(kinds, latchkey.OpToken)
+		}
+		for _, key := range []string{free, held} {
+			for _, kind := range kinds {
+				op := latchkey.Op{Kind: kind, Key: key, Lease: long, Tokens: 1}
+				p.a.Do(nowhere, []*latchkey.Op{&op})
+				if op.OK || op.Token != 0 {
+					failf("%v %q by an owner that is empty: OK = %t, token %d", kind, key, op.OK, op.Token)
+				}
+				if kind == latchkey.OpAcquire != (op.Err != nil) || op.Err != nil && !op.Final {
+					failf("%v %q by an owner that is empty: error %v, final %t; want one, for good, from an acquire only",
+						kind, key, op.Err, op.Final)
+				}
+			}
+		}
+		p.free(free, "after an empty owner asked for it")
+		p.want(true, p.renew(p.a, held, p.owner("A"), long), "by its owner")
+		return nil
+	}},
 	{name: "renew after another holder is refused", run: func(p *prober) error {
 		key, a, b := p.key("k"), p.owner("A"), p.owner("B")
 		p.want(true, p.acquire(p.a, key, a, short), "that is free")

@@ -116,12 +116,17 @@ func (p *prober) free(key, when string) {
 }
 
 // until repeats an attempt until it succeeds.
-func (p *prober) until(what string, attempt func() bool) {
+func (p *prober) until(what string, attempt func() bool) { p.every(5*time.Millisecond, what, attempt) }
+
+// soon is until, for what comes within milliseconds.
+func (p *prober) soon(what string, attempt func() bool) { p.every(50*time.Microsecond, what, attempt) }
+
+func (p *prober) every(pause time.Duration, what string, attempt func() bool) {
 	for end := time.Now().Add(limit); !attempt(); {
 		if time.Now().After(end) {
 			failf("after %v still not: %s", limit, what)
 		}
-		<-time.After(5 * time.Millisecond)
+		<-time.After(pause)
 	}
 }
 

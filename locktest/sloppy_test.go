@@ -2,6 +2,7 @@ package locktest_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +20,11 @@ const (
 	forgetsExpiry         = "leases never end"
 	endsEarly             = "leases end early"
 	forgetsShortExpiry    = "a lease of a millisecond has no end"
+	cutsFractions         = "a fraction of a millisecond is cut off"
+	losesFractions        = "a lease of less than a millisecond has no end"
+	emptyHoldsFree        = "a free lock counts as an empty owner's"
+	emptyTakes            = "an empty owner gets a lock"
+	emptyHoldsAll         = "an empty owner is not compared"
 	doubleGrant           = "a fast acquire looks and takes in two steps"
 	refusesOwner          = "acquire refuses its own owner"
 	keepsOldLease         = "asking again does not renew"
@@ -49,6 +55,8 @@ const (
 	proofOfThePast        = "a proof holds though the lease has ended"
 	keepsPlaceWhenGranted = "who gets a free lock stays in the queue"
 )
+
+var errNobody = errors.New("the owner is empty")
 
 // sloppy is a store of the simplest kind, with one flaw.
 type sloppy struct {
@@ -113,6 +121,9 @@ func (v *sloppyView) Do(_ context.Context, ops []*latchkey.Op) {
 		if v.flaw == oneFailsAll && i > 0 && !ops[i-1].OK {
 			continue
 		}
+		if op.Owner == "" && op.Kind != latchkey.OpProve && !v.nobody(op) {
+			continue
+		}
 		if v.flaw == doubleGrant && op.Kind == latchkey.OpAcquire && op.Fast {
 			v.mu.Lock()
 			free := v.holder(v.lock(op.Key)) == ""
@@ -154,6 +165,21 @@ func (v *sloppyView) Do(_ context.Context, ops []*latchkey.Op) {
 	}
 }
 
+// nobody answers an owner that is empty, and reports whether the operation is to be carried out all the same.
+func (v *sloppyView) nobody(op *latchkey.Op) bool {
+	switch {
+	case v.flaw == emptyTakes && op.Kind == latchkey.OpAcquire:
+		return true
+	case op.Kind == latchkey.OpAcquire:
+		op.Err, op.Final = errNobody, true
+	case v.flaw == emptyHoldsFree:
+		return true
+	case v.flaw == emptyHoldsAll:
+		op.OK = true
+	}
+	return false
+}
+
 func (v *sloppyView) lock(key string) *sloppyLock {
 	if v.flaw == foldsKeys {
 		key = strings.ToLower(key)
@@ -174,6 +200,10 @@ func (v *sloppyView) holder(l *sloppyLock) string {
 func (v *sloppyView) end(lease time.Duration) time.Time {
 	switch {
 	case v.flaw == forgetsExpiry, v.flaw == forgetsShortExpiry && lease == time.Millisecond:
+		lease = time.Hour
+	case v.flaw == cutsFractions:
+		lease = lease.Truncate(time.Millisecond)
+	case v.flaw == losesFractions && lease < time.Millisecond:
 		lease = time.Hour
 	case v.flaw == endsEarly:
 		lease /= 2

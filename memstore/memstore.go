@@ -6,6 +6,7 @@ package memstore
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,8 @@ type Store struct {
 }
 
 var _ latchkey.Store = (*Store)(nil)
+
+var errNoOwner = errors.New("memstore: the owner is empty; an owner is a random text")
 
 type lock struct {
 	owner string
@@ -92,6 +95,12 @@ func (s *Store) do(ops []*latchkey.Op) {
 		op.Reset()
 		if op.Ctx != nil && op.Ctx.Err() != nil {
 			op.Err = context.Cause(op.Ctx)
+			continue
+		}
+		if op.Owner == "" { // which is how a free lock is kept
+			if op.Kind == latchkey.OpAcquire {
+				op.Err, op.Final = errNoOwner, true
+			}
 			continue
 		}
 		switch op.Kind {

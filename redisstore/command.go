@@ -23,8 +23,21 @@ type command struct {
 // NoRetry keeps the client from sending the command again by itself: a second SET NX would be refused by the first.
 func (c *command) NoRetry() bool { return true }
 
+var errNoOwner = errors.New("redisstore: the owner is empty; an owner is a random text")
+
+// nobody answers an operation whose owner is empty: the scripts would take it for the owner of a key that holds an empty
+// value.
+func nobody(op *latchkey.Op) {
+	if op.Kind == latchkey.OpAcquire {
+		op.Err, op.Final = errNoOwner, true
+	}
+}
+
+// millis rounds up: a lease is never shorter than asked for, and never 0 if it is not.
+func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
+
 func (s *Store) command(ctx context.Context, op *latchkey.Op) *command {
-	ms := op.Lease.Milliseconds()
+	ms := millis(op.Lease)
 	n := s.names(op.Key)
 	switch {
 	case op.Kind == latchkey.OpAcquire && op.Fast && op.Tokens == 0 && op.Prev == "" && len(op.More) == 0:
@@ -44,12 +57,12 @@ func (s *Store) command(ctx context.Context, op *latchkey.Op) *command {
 		}
 		return &command{redis.NewCmd(ctx, "evalsha", acquireScript.sha, 4,
 			n.lock, n.queue(), n.counter(), n.bars(),
-			op.Owner, ms, op.Prev, channel, op.Grant.Milliseconds(), op.Tokens, latchkey.OwnerPrefix), op, &acquireScript}
+			op.Owner, ms, op.Prev, channel, millis(op.Grant), op.Tokens, latchkey.OwnerPrefix), op, &acquireScript}
 	case op.Kind == latchkey.OpRenew:
 		return &command{redis.NewCmd(ctx, "evalsha", renewScript.sha, 1, n.lock, op.Owner, ms), op, &renewScript}
 	case op.Kind == latchkey.OpRelease && op.Leave:
 		return &command{redis.NewCmd(ctx, "evalsha", leaveScript.sha, 3, n.lock, n.queue(), n.bars(),
-			op.Owner, s.channel, op.Grant.Milliseconds(), op.Bar.Milliseconds()), op, &leaveScript}
+			op.Owner, s.channel, millis(op.Grant), millis(op.Bar)), op, &leaveScript}
 	case op.Kind == latchkey.OpRelease:
 		return &command{redis.NewCmd(ctx, "evalsha", releaseScript.sha, 2, n.lock, n.queue(), op.Owner), op, &releaseScript}
 	case op.Kind == latchkey.OpProve:

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,8 +14,11 @@ import (
 const (
 	// silence is how long the subscription may be silent before its connection is tested.
 	silence = 5 * time.Second
-	// reconnect is the pause before a lost subscription is made again.
-	reconnect = 50 * time.Millisecond
+	// firstReconnect is the pause before a lost subscription is made again; it doubles up to maxReconnect.
+	firstReconnect = 50 * time.Millisecond
+	maxReconnect   = 2 * time.Second
+	// patience is how long those who want to queue wait, once, for the subscription.
+	patience = 100 * time.Millisecond
 )
 
 type listener struct{ heard func(latchkey.Push) }
@@ -23,6 +27,7 @@ type listener struct{ heard func(latchkey.Push) }
 type subscription struct {
 	pubsub *redis.PubSub
 	ready  chan struct{} // closed when the server has confirmed the subscription for the first time
+	late   atomic.Bool   // it has been waited for once, in vain
 	stop   chan struct{}
 	done   chan struct{}
 }
@@ -65,7 +70,7 @@ func (s *Store) listen(sub *subscription) {
 	defer close(sub.done)
 	ctx := context.Background()
 	err := sub.pubsub.Subscribe(ctx, s.channel)
-	silent, confirmed, broken := false, false, false
+	silent, confirmed, broken, pause := false, false, false, firstReconnect
 	for {
 		var msg any
 		if err == nil {
@@ -78,7 +83,7 @@ func (s *Store) listen(sub *subscription) {
 		}
 		switch {
 		case err == nil:
-			silent, broken = false, false
+			silent, broken, pause = false, false, firstReconnect
 			if _, ok := msg.(*redis.Subscription); ok && !confirmed {
 				confirmed = true
 				close(sub.ready)
@@ -98,8 +103,9 @@ func (s *Store) listen(sub *subscription) {
 			select {
 			case <-sub.stop:
 				return
-			case <-time.After(reconnect):
+			case <-time.After(pause):
 			}
+			pause = min(2*pause, maxReconnect)
 		}
 	}
 }
@@ -126,7 +132,7 @@ func (s *Store) awaitSubscription(ctx context.Context, ops []*latchkey.Op) {
 		s.mu.Lock()
 		sub := s.sub
 		s.mu.Unlock()
-		if sub == nil {
+		if sub == nil || sub.late.Load() {
 			return
 		}
 		select {
@@ -134,13 +140,14 @@ func (s *Store) awaitSubscription(ctx context.Context, ops []*latchkey.Op) {
 			return
 		default:
 		}
-		patience := time.NewTimer(100 * time.Millisecond)
-		defer patience.Stop()
+		enough := time.NewTimer(patience)
+		defer enough.Stop()
 		select {
 		case <-sub.ready:
 		case <-sub.done:
 		case <-ctx.Done():
-		case <-patience.C:
+		case <-enough.C:
+			sub.late.Store(true)
 		}
 		return
 	}

@@ -90,6 +90,10 @@ func (s *Store) Do(ctx context.Context, ops []*latchkey.Op) {
 			op.Err = context.Cause(op.Ctx)
 			continue
 		}
+		if op.Owner == "" {
+			nobody(op)
+			continue
+		}
 		cmds = append(cmds, s.command(ctx, op))
 	}
 	s.send(ctx, cmds)

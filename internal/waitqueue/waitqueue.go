@@ -41,6 +41,7 @@ type Turn[B any] struct {
 	first, last *waiter[B]
 	waiting     int
 	present     B
+	shown       bool // present is what the one ahead has there
 }
 
 type waiter[B any] struct {
@@ -48,6 +49,9 @@ type waiter[B any] struct {
 	timer      *time.Timer // nil until somebody waits with a bound
 	prev, next *waiter[B]
 	queued     bool
+	looks      bool // only wants to know what the one ahead has there
+	saw        bool // somebody ahead has shown something
+	away       bool // was sent away: the turn is not its
 }
 
 // New returns an empty table.
@@ -65,30 +69,61 @@ func (t *Table[B]) shard(key string) *shard[B] {
 	return &t.shards[maphash.String(t.seed, key)%shards]
 }
 
-// TryEnter takes the turn of a key that nobody uses. Otherwise it returns nil and what the one ahead showed.
-func (t *Table[B]) TryEnter(key string) (turn *Turn[B], present B) {
+// Look takes the turn of a key that nobody uses. Otherwise it returns nil and what the one ahead shows, once it shows
+// anything; the turn is taken if the one ahead has left by then without having shown anything. It gives up and returns nil
+// and the zero value when ctx ends or wait is over.
+func (t *Table[B]) Look(ctx context.Context, key string, wait time.Duration) (turn *Turn[B], present B) {
 	s := t.shard(key)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if q := s.keys[key]; q != nil {
-		return nil, q.present
+	turn = s.keys[key]
+	switch {
+	case turn == nil:
+		turn = s.open(key)
+		s.mu.Unlock()
+		return turn, present
+	case turn.shown:
+		present = turn.present
+		s.mu.Unlock()
+		return nil, present
 	}
-	return s.open(key), present
+	turn, present, _ = t.queue(ctx, s, turn, wait, true)
+	return turn, present
 }
 
 // Enter waits for the turn of a key and returns it with the baton that was left there; the zero baton if nobody
 // used the key. It gives up its place and returns nil, and what the one ahead showed, when ctx ends or wait is over; a
 // negative wait has no end. A turn that crosses the end of the wait is taken: what to do with it is the caller's decision.
-func (t *Table[B]) Enter(ctx context.Context, key string, wait time.Duration) (turn *Turn[B], baton B) {
+// Whoever is sent away gets no turn, but what the one who did so left. saw reports whether anybody ahead showed something
+// meanwhile.
+func (t *Table[B]) Enter(ctx context.Context, key string, wait time.Duration) (turn *Turn[B], baton B, saw bool) {
 	s := t.shard(key)
 	s.mu.Lock()
 	turn = s.keys[key]
 	if turn == nil {
 		turn = s.open(key)
 		s.mu.Unlock()
-		return turn, baton
+		return turn, baton, false
 	}
+	return t.queue(ctx, s, turn, wait, false)
+}
+
+// TryEnter takes the turn of a key that nobody uses. It returns nil if somebody does.
+func (t *Table[B]) TryEnter(key string) *Turn[B] {
+	s := t.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.keys[key] != nil {
+		return nil
+	}
+	return s.open(key)
+}
+
+// queue waits in the queue of a turn. It is called with the shard's mutex, and unlocks it.
+func (*Table[B]) queue(
+	ctx context.Context, s *shard[B], turn *Turn[B], wait time.Duration, looks bool,
+) (_ *Turn[B], baton B, saw bool) {
 	w := s.free.Get().(*waiter[B]) //nolint:forcetypeassert // nothing else is in the pool
+	w.looks, w.saw, w.away = looks, turn.shown, false
 	turn.push(w)
 	s.mu.Unlock()
 	defer s.free.Put(w)
@@ -97,7 +132,7 @@ func (t *Table[B]) Enter(ctx context.Context, key string, wait time.Duration) (t
 	select {
 	case baton = <-w.baton:
 		w.stop(wait)
-		return turn, baton
+		return w.turn(turn), baton, w.saw
 	case <-ctx.Done():
 		w.stop(wait)
 	case <-late:
@@ -108,10 +143,19 @@ func (t *Table[B]) Enter(ctx context.Context, key string, wait time.Duration) (t
 		turn.remove(w)
 		present := turn.present
 		s.mu.Unlock()
-		return nil, present
+		return nil, present, w.saw
 	}
 	s.mu.Unlock()
-	return turn, <-w.baton
+	baton = <-w.baton
+	return w.turn(turn), baton, w.saw
+}
+
+// turn is what the waiter got: nothing, if it was sent away.
+func (w *waiter[B]) turn(t *Turn[B]) *Turn[B] {
+	if w.away {
+		return nil
+	}
+	return t
 }
 
 // start returns a channel that delivers when wait is over; nil, which never does, if wait is negative.
@@ -156,11 +200,50 @@ func (t *Table[B]) Waiting(key string) int {
 	return 0
 }
 
-// Show tells those who come to the key what its user has there.
+// Show tells those who come to the key, or have come for a look, what its user has there. It stands until the turn is left
+// without a baton.
 func (t *Turn[B]) Show(present B) {
 	t.shard.mu.Lock()
-	t.present = present
-	t.shard.mu.Unlock()
+	defer t.shard.mu.Unlock()
+	t.present, t.shown = present, true
+	for w := t.first; w != nil; {
+		next := w.next
+		w.saw = true
+		if w.looks {
+			t.sendAway(w, present)
+		}
+		w = next
+	}
+}
+
+// Hide takes back what was shown: it is not known any more.
+func (t *Turn[B]) Hide() {
+	t.shard.mu.Lock()
+	defer t.shard.mu.Unlock()
+	t.hide()
+}
+
+func (t *Turn[B]) hide() {
+	var none B
+	t.present, t.shown = none, false
+}
+
+// sendAway ends the wait of somebody in the queue. The shard's mutex is held; the channel has room.
+func (t *Turn[B]) sendAway(w *waiter[B], baton B) {
+	t.remove(w)
+	w.away = true
+	w.baton <- baton
+}
+
+// Dismiss ends the turn and sends everybody away who waits for it, with the baton.
+func (t *Turn[B]) Dismiss(baton B) {
+	s := t.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for t.first != nil {
+		t.sendAway(t.first, baton)
+	}
+	s.close(t)
 }
 
 // Pass hands the turn and the baton to the next in line. It returns false, and leaves the turn with the caller,
@@ -178,8 +261,8 @@ func (t *Turn[B]) Pass(baton B) bool {
 	return true
 }
 
-// Leave ends the turn: the next in line goes ahead with the baton; if there is none the key is forgotten.
-func (t *Turn[B]) Leave(baton B) {
+// Leave ends the turn: the next in line goes ahead without a baton; if there is none the key is forgotten.
+func (t *Turn[B]) Leave() {
 	s := t.shard
 	s.mu.Lock()
 	w := t.first
@@ -188,9 +271,11 @@ func (t *Turn[B]) Leave(baton B) {
 		s.mu.Unlock()
 		return
 	}
+	t.hide()
 	t.remove(w)
 	s.mu.Unlock()
-	w.baton <- baton
+	var none B
+	w.baton <- none
 }
 
 func (s *shard[B]) open(key string) *Turn[B] {

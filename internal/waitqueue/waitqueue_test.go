@@ -18,20 +18,20 @@ const forever = time.Duration(-1)
 func TestTurnsAreFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := waitqueue.New[int]()
-		turn, _ := table.TryEnter("k")
+		turn := table.TryEnter("k")
 		var order []int
 		for i := range 100 {
 			go func() {
-				turn, baton := table.Enter(t.Context(), "k", forever)
+				turn, _, _ := table.Enter(t.Context(), "k", forever)
 				order = append(order, i)
-				turn.Leave(baton + 1)
+				turn.Leave()
 			}()
 			synctest.Wait() // i queues before i+1 comes
 		}
 		if got := table.Waiting("k"); got != 100 {
 			t.Fatalf("%d wait, want 100", got)
 		}
-		turn.Leave(1)
+		turn.Leave()
 		synctest.Wait()
 		for i, who := range order {
 			if i != who {
@@ -47,21 +47,21 @@ func TestTurnsAreFirstComeFirstServed(t *testing.T) {
 func TestTheBatonReachesTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := waitqueue.New[string]()
-		first, baton := table.Enter(t.Context(), "k", forever)
+		first, baton, _ := table.Enter(t.Context(), "k", forever)
 		if baton != "" {
 			t.Fatalf("a fresh key has the baton %q", baton)
 		}
 		first.Show("shown")
-		if turn, present := table.TryEnter("k"); turn != nil || present != "shown" {
-			t.Fatalf("TryEnter = %v, %q; want nobody's turn and what is shown", turn, present)
+		if turn, present := table.Look(t.Context(), "k", forever); turn != nil || present != "shown" {
+			t.Fatalf("Look = %v, %q; want nobody's turn and what is shown", turn, present)
 		}
 		if first.Pass("nobody") {
 			t.Fatal("passed the turn to nobody")
 		}
 		got := make(chan string)
 		go func() {
-			turn, baton := table.Enter(t.Context(), "k", forever)
-			turn.Leave("lost")
+			turn, baton, _ := table.Enter(t.Context(), "k", forever)
+			turn.Leave()
 			got <- baton
 		}()
 		synctest.Wait()
@@ -86,18 +86,18 @@ func TestAWaiterWhoGivesUpLeavesItsPlace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				table := waitqueue.New[int]()
-				first, _ := table.TryEnter("k")
+				first := table.TryEnter("k")
 				first.Show(7)
 				ctx, wait := giveUp()
 				start := time.Now()
-				turn, present := table.Enter(ctx, "k", wait)
+				turn, present, _ := table.Enter(ctx, "k", wait)
 				if turn != nil || present != 7 || time.Since(start) != time.Second {
 					t.Fatalf("turn = %v, %d is shown after %v; want none, and 7, after a second", turn, present, time.Since(start))
 				}
 				if table.Waiting("k") != 0 {
 					t.Fatal("the place is still there")
 				}
-				first.Leave(0)
+				first.Leave()
 				if table.Keys() != 0 {
 					t.Fatal("the key is still there")
 				}
@@ -106,16 +106,95 @@ func TestAWaiterWhoGivesUpLeavesItsPlace(t *testing.T) {
 	}
 }
 
+// Who only looks wants to know what the one ahead has there, and is told when that one knows.
+func TestWhoLooksIsToldWhatThereIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		end     func(first *waitqueue.Turn[string])
+		turn    bool
+		present string
+	}{
+		"shown":                {func(first *waitqueue.Turn[string]) { first.Show("held") }, false, "held"},
+		"left":                 {(*waitqueue.Turn[string]).Leave, true, ""},
+		"shown, then left":     {func(first *waitqueue.Turn[string]) { first.Show("held"); first.Leave() }, false, "held"},
+		"everybody sent away":  {func(first *waitqueue.Turn[string]) { first.Dismiss("down") }, false, "down"},
+		"nothing in good time": {func(*waitqueue.Turn[string]) { time.Sleep(time.Minute) }, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				table := waitqueue.New[string]()
+				first := table.TryEnter("k")
+				first.Show("of the one before")
+				first.Leave() // nothing is shown any more
+				first = table.TryEnter("k")
+				waited := make(chan *waitqueue.Turn[string], 1)
+				go func() {
+					turn, _, _ := table.Enter(t.Context(), "k", time.Hour)
+					waited <- turn
+				}()
+				synctest.Wait()
+				type sight struct {
+					turn    *waitqueue.Turn[string]
+					present string
+				}
+				saw := make(chan sight, 1)
+				go func() {
+					turn, present := table.Look(t.Context(), "k", time.Second)
+					saw <- sight{turn, present}
+				}()
+				synctest.Wait()
+				if len(saw) > 0 {
+					t.Fatal("told before there was anything to tell")
+				}
+				c.end(first)
+				if name == "left" {
+					(<-waited).Leave() // it was in line before
+				}
+				got := <-saw
+				if (got.turn != nil) != c.turn || got.present != c.present {
+					t.Errorf("turn: %t, present: %q; want %t, %q", got.turn != nil, got.present, c.turn, c.present)
+				}
+				if c.present == "down" && <-waited != nil {
+					t.Error("who waited was not sent away")
+				}
+			})
+		})
+	}
+}
+
+func TestADismissedKeyIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := waitqueue.New[string]()
+		first := table.TryEnter("k")
+		var away atomic.Int64
+		for range 100 {
+			go func() {
+				if turn, baton, _ := table.Enter(t.Context(), "k", forever); turn == nil && baton == "down" {
+					away.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		first.Dismiss("down")
+		synctest.Wait()
+		if away.Load() != 100 || table.Keys() != 0 {
+			t.Errorf("%d of 100 were sent away, %d keys are left", away.Load(), table.Keys())
+		}
+		if turn := table.TryEnter("k"); turn == nil {
+			t.Error("the key is in use")
+		}
+	})
+}
+
 // The turn that is given at the very moment when the wait ends must reach somebody.
 func TestNoTurnIsLostWhenItCrossesTheEndOfAWait(t *testing.T) {
 	table := waitqueue.New[int]()
 	crossed, gaveUp := 0, 0
 	for round := range 20_000 {
-		first, _ := table.TryEnter("k")
+		first := table.TryEnter("k")
 		ctx, cancel := context.WithCancel(context.Background())
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			turn, _ := table.Enter(ctx, "k", forever)
+			turn, _, _ := table.Enter(ctx, "k", forever)
 			if turn == nil {
 				gaveUp++
 				return
@@ -123,16 +202,16 @@ func TestNoTurnIsLostWhenItCrossesTheEndOfAWait(t *testing.T) {
 			if ctx.Err() != nil {
 				crossed++
 			}
-			turn.Leave(0)
+			turn.Leave()
 		})
 		for table.Waiting("k") == 0 {
 			runtime.Gosched()
 		}
 		if round%2 == 0 {
 			cancel() // the waiter needs a moment to hear it
-			first.Leave(0)
+			first.Leave()
 		} else {
-			first.Leave(0)
+			first.Leave()
 			cancel()
 		}
 		wg.Wait()
@@ -156,13 +235,13 @@ func TestOneAheadPerKeyAndNobodyElse(t *testing.T) {
 					k := (worker + i) % len(counts)
 					var turn *waitqueue.Turn[int]
 					if locked {
-						turn, _ = table.Enter(context.Background(), strconv.Itoa(k), forever)
+						turn, _, _ = table.Enter(context.Background(), strconv.Itoa(k), forever)
 					}
 					n := counts[k].Load()
 					runtime.Gosched()
 					counts[k].Store(n + 1)
 					if locked {
-						turn.Leave(0)
+						turn.Leave()
 					}
 				}
 			})
@@ -191,12 +270,12 @@ func TestKeysUsedOnceLeaveNoMemory(t *testing.T) {
 	func() {
 		var turns []*waitqueue.Turn[int]
 		for i := range 100_000 {
-			turn, _ := table.TryEnter("key:" + strconv.Itoa(i))
+			turn := table.TryEnter("key:" + strconv.Itoa(i))
 			turns = append(turns, turn)
 		}
 		atOnce = heap()
 		for _, turn := range turns {
-			turn.Leave(0)
+			turn.Leave()
 		}
 	}()
 	after := heap()

@@ -22,6 +22,7 @@ type Item struct {
 
 	due        Reading // when to renew
 	renewing   bool
+	again      bool // RenewAll came while it was being renewed: the answer may be from before
 	watched    bool
 	prev, next *Item
 }
@@ -60,7 +61,7 @@ func (d *Dog) Add(it *Item, sent Reading) {
 func (d *Dog) AddUntil(it *Item, due Reading) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	it.due, it.renewing, it.watched = due, false, true
+	it.due, it.renewing, it.again, it.watched = due, false, false, true
 	it.prev, it.next = nil, d.first
 	if d.first != nil {
 		d.first.prev = it
@@ -88,6 +89,9 @@ func (d *Dog) Extend(it *Item, sent Reading) {
 	}
 	it.Deadline.Set(End(sent, it.Lease))
 	it.due, it.renewing = sent.Add(it.Lease/3), false
+	if it.again {
+		it.due, it.again = Now(), false
+	}
 	d.schedule(it)
 }
 
@@ -114,17 +118,17 @@ func (d *Dog) Retry(it *Item) {
 		return
 	}
 	pause := min(max(it.Lease/30, 5*time.Millisecond), time.Second)
-	it.due, it.renewing = Now().Add(pause), false
+	it.due, it.renewing, it.again = Now().Add(pause), false, false
 	d.schedule(it)
 }
 
-// RenewAll makes every renewed item due at once.
+// RenewAll makes every renewed item due at once, also one that is being renewed: once more then.
 func (d *Dog) RenewAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := Now()
 	for it := d.first; it != nil; it = it.next {
-		it.due = now
+		it.due, it.again = now, it.renewing
 		d.schedule(it)
 	}
 }

@@ -173,6 +173,27 @@ func TestRenewAllDoesNotWait(t *testing.T) {
 	})
 }
 
+// The connection broke while a renewal was under way: its answer is from before, and says nothing about what came after.
+func TestRenewAllRenewsOnceMoreWhatIsBeingRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKennel()
+		answered := make(chan struct{})
+		k.answer = func(d *watchdog.Dog, it *watchdog.Item, sent watchdog.Reading) {
+			<-answered
+			d.Extend(it, sent)
+		}
+		k.add(time.Hour)
+		time.Sleep(20 * time.Minute) // a third
+		synctest.Wait()
+		k.RenewAll()
+		close(answered)
+		synctest.Wait()
+		if len(k.batches) != 2 {
+			t.Errorf("%d renewals; want the one that was under way and another one at once", len(k.batches))
+		}
+	})
+}
+
 func TestDeadlineTakesTheLessFavourableClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d watchdog.Deadline

@@ -15,12 +15,13 @@ local function barred(bars, value)
   return owner and redis.call('ZSCORE', bars, owner)
 end
 
--- hint tells the first in the queue to ask again. A member of the queue is "channel owner".
+-- hint tells the first in the queue to ask again. A member of the queue is "channel owner". Where we may not publish it
+-- polls.
 local function hint(queue)
   local first = redis.call('ZPOPMIN', queue)
   if first[1] then
     local channel, owner = string.match(first[1], '^(%S+) (%S+)$')
-    redis.call('PUBLISH', channel, owner)
+    redis.pcall('PUBLISH', channel, owner)
     return true
   end
   return false

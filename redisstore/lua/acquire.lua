@@ -36,4 +36,5 @@ if place then
   redis.call('PEXPIRE', KEYS[2], 10000)
 end
 local foreign = string.sub(holder, 1, #ARGV[7]) == ARGV[7] and 0 or 1
-return {0, redis.call('PTTL', KEYS[1]), foreign, ticket}
+local left = redis.call('PTTL', KEYS[1])
+return {0, left == 0 and 1 or left, foreign, ticket} -- 0 would say that it is not known

@@ -1,5 +1,6 @@
 -- pass gives a lock to the first in its queue and tells it so. It returns the new owner, or false, and changes
--- nothing, if nobody queues. A place in the queue is "channel owner milliseconds"; its score is its ticket.
+-- nothing, if nobody queues. A place in the queue is "channel owner milliseconds"; its score is its ticket. A server that does
+-- not let us publish has passed the lock on all the same: its new owner finds out when it asks again.
 local function pass(lock, queue)
   local first = redis.call('ZPOPMIN', queue)
   if not first[1] then
@@ -7,7 +8,7 @@ local function pass(lock, queue)
   end
   local channel, owner, ms = string.match(first[1], '^(%S+) (%S+) (%d+)$')
   redis.call('SET', lock, owner, 'PX', ms)
-  redis.call('PUBLISH', channel, owner .. ' ' .. first[2])
+  redis.pcall('PUBLISH', channel, owner .. ' ' .. first[2])
   return owner
 end
 

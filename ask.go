@@ -35,7 +35,7 @@ func (l *Locks) ask(ctx context.Context, op Op) Op {
 		return l.askNow(ctx, op)
 	}
 	a := &asked{op: op, ctx: ctx, left: time.Now(), done: l.bells.Get().(chan struct{})} //nolint:forcetypeassert // our own pool
-	l.batch.Add(a)
+	l.lines.to(op.Key).Add(a)
 	<-a.done // lookAt sees to it that this takes no longer than it may
 	l.bells.Put(a.done)
 	if a.state.Load() == answered {
@@ -98,32 +98,40 @@ func (l *Locks) trip(batch []*asked) {
 func (l *Locks) askAll(questions []Op, timeout time.Duration) []Op {
 	answers := make([]Op, len(questions))
 	copy(answers, questions)
-	ops := make([]*Op, len(answers))
-	for i := range answers {
-		ops[i] = &answers[i]
-	}
 	if l.caps.Instant {
-		for i := range ops {
-			l.store.Do(backgroundCtx, ops[i:i+1])
+		for i := range answers {
+			l.store.Do(backgroundCtx, []*Op{&answers[i]})
 		}
 		return answers
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		l.store.Do(until(time.Now().Add(timeout)), ops)
-	}()
+	parts := l.lines.split(answers)
+	deadline := until(time.Now().Add(timeout))
+	for _, p := range parts {
+		go p.do(l, deadline)
+	}
 	late := time.NewTimer(timeout)
 	defer late.Stop()
-	select {
-	case <-done:
-		return answers
-	case <-late.C:
-		for i := range questions {
-			questions[i].Err = errNoAnswer
+	for _, p := range parts {
+		answered := true
+		select {
+		case <-p.done:
+		case <-late.C:
+			late.Reset(0) // for the others too
+			select {
+			case <-p.done:
+			default:
+				answered = false
+			}
 		}
-		return questions
+		for i, at := range p.at {
+			if answered {
+				answers[at] = p.ops[i]
+			} else {
+				answers[at].Err = errNoAnswer
+			}
+		}
 	}
+	return answers
 }
 
 // until is a context with a deadline and no timer: it tells a client when to give up, and whoever waits for the answer

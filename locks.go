@@ -33,7 +33,7 @@ type Locks struct {
 	turns *waitqueue.Table[*grant]
 	dog   *watchdog.Dog
 	undo  undoer
-	batch *batch.Batcher[*asked]
+	lines *lines
 	asks  sync.Pool // *[1]*Op
 	bells sync.Pool // chan struct{}
 	ids   ownerSource
@@ -80,7 +80,7 @@ func New(store Store, opts ...LocksOption) *Locks {
 	l.dog = watchdog.New(l.renew, l.expired)
 	l.undo.l = l
 	// Those behind requests that hang must get through within their own op timeout.
-	l.batch = batch.New(l.trip, l.lookAt, c.opTimeout/4)
+	l.lines = newLines(store, func() *batch.Batcher[*asked] { return batch.New(l.trip, l.lookAt, c.opTimeout/4) })
 	l.asks.New = func() any { return &[1]*Op{new(Op)} }
 	l.bells.New = func() any { return make(chan struct{}, 1) }
 	l.waiting.owners = make(map[string]*grant)

@@ -20,8 +20,11 @@ import (
 // clustered is a process of an application whose Redis is a cluster.
 func clustered(t testenv.TB, c *testenv.Nodes) *service {
 	t.Helper()
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()})
-	return connectOver(t, client, plain, latchkey.OpTimeout(failoverLease)) // a waiter that finds the store down waits that long
+	return connectOver(t, clusterClient(c), plain, latchkey.OpTimeout(failoverLease)) // a waiter that finds the store down waits that long
+}
+
+func clusterClient(c *testenv.Nodes) redis.UniversalClient {
+	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()})
 }
 
 // A lock's slot is moved from node to node, with the lock, its queue and whatever else there is, while two processes

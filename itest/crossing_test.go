@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,11 +38,27 @@ func (f *forgetful) Do(ctx context.Context, ops []*latchkey.Op) {
 	}
 }
 
+// counting is a store that counts how often a lock was let go through it.
+type counting struct {
+	latchkey.Store
+	releases atomic.Int64
+}
+
+// Do implements [latchkey.Store].
+func (s *counting) Do(ctx context.Context, ops []*latchkey.Op) {
+	for _, op := range ops {
+		if op.Kind == latchkey.OpRelease && !op.Leave {
+			s.releases.Add(1)
+		}
+	}
+	s.Store.Do(ctx, ops)
+}
+
 // crossed is how the rounds of cross ended.
 type crossed struct {
 	entered   int // the waiter has the lock
 	cancelled int // it gave up
-	crossings int // times the server had handed the lock to it by then
+	crossings int // times it had been given the lock by then, by the server or within the process
 	stranded  int // times a third caller could not get in after both had gone
 	polled    int // times it took the third as long as if it had not been told
 	answers   []error
@@ -53,7 +70,11 @@ func cross(t *testing.T, rounds int, place string, around func(latchkey.Store) l
 	t.Helper()
 	const key = "crossed"
 	srv := testenv.Redis(t)
-	holds := connect(t, srv.Addr())
+	var let counting
+	holds := connectBy(t, &redis.Options{Addr: srv.Addr()}, func(s latchkey.Store) latchkey.Store {
+		let.Store = s
+		return &let
+	})
 	third := connect(t, srv.Addr())
 	// One is let go a little before the other, or after: about as long before as it takes to go over.
 	wants, cancelWithin, releaseWithin := holds, 100*time.Microsecond, 100*time.Microsecond
@@ -93,14 +114,20 @@ func cross(t *testing.T, rounds int, place string, around func(latchkey.Store) l
 			cancel()
 		}()
 		spinFor(rand.N(releaseWithin))
+		before := let.releases.Load()
 		if err := held.Release(context.Background()); err != nil {
 			t.Fatal(err)
 		}
+		// The server was not asked: the lock went to the waiter beside.
+		passed := let.releases.Load() == before
 		switch err := hear(t, "the waiter has an answer", answer); {
 		case err == nil:
 			c.entered++
 		case errors.Is(err, context.Canceled):
 			c.cancelled++
+			if passed {
+				c.crossings++
+			}
 			c.answers = append(c.answers, err)
 		default:
 			t.Fatal(err)
@@ -117,7 +144,9 @@ func cross(t *testing.T, rounds int, place string, around func(latchkey.Store) l
 		}
 	}
 	nothingLeft(t, srv)
-	c.crossings = m.lettingGoOfGrants(0, m.mark(t))
+	if place == "other process" {
+		c.crossings = m.lettingGoOfGrants(0, m.mark(t))
+	}
 	return c
 }
 
@@ -150,15 +179,16 @@ func TestGrantThatCrossesACancellationIsPassedOn(t *testing.T) {
 		t.Run(place, func(t *testing.T) {
 			t.Parallel()
 			c := cross(t, crossings, place, plain)
-			t.Logf("%d entered, %d cancelled, %d of these after the server had given them the lock", c.entered, c.cancelled, c.crossings)
+			t.Logf("%d entered, %d cancelled, %d of these after they had been given the lock", c.entered, c.cancelled, c.crossings)
 			if c.stranded > 0 {
 				t.Errorf("round %d: nobody had the lock and yet it was not free", c.entered+c.cancelled)
 			}
 			if c.polled > crossings/50 {
 				t.Errorf("%d times the third had to find out by itself that the lock was free", c.polled)
 			}
-			if c.entered < crossings/50 || c.cancelled < crossings/50 || place == "other process" && c.crossings < 10 {
-				t.Error("the two did not cross: nothing is shown")
+			// About a third in one process and more than half in two, on a machine that has little else to do.
+			if c.entered < crossings/50 || c.crossings < crossings/10 {
+				t.Error("void: the two did not cross often enough")
 			}
 			for _, err := range c.answers {
 				if !errors.Is(err, latchkey.ErrBusy) || errors.Is(err, latchkey.ErrStore) {

@@ -4,7 +4,6 @@ package itest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"sync"
@@ -37,6 +36,9 @@ func (c overdue) Err() error {
 	return nil
 }
 
+// Value implements [context.Context]. Nothing is in it, so that [context.Cause] does not find what really happened.
+func (overdue) Value(any) any { return nil }
+
 // cell is one test of the table.
 type cell struct {
 	t       *testing.T
@@ -50,9 +52,26 @@ type cell struct {
 	rival         *service
 	runs          runs
 	history       *history
-	barless       bool // the victim's store can't bar an owner
-	blocked       bool // somebody else was, after a late copy
-	acquireLost   bool // what was swallowed asked for the lock; known once the fault has happened
+	awake         time.Time // when the server answers its clients again
+	acquireLost   bool      // what was swallowed asked for the lock; known once the fault has happened
+
+	// Of controls: cells that are broken on purpose.
+	broken  bool
+	around  func(latchkey.Store) latchkey.Store // nil: the victim's store is as it is
+	blind   bool                                // the victim's function does not look at its context
+	barless bool                                // the stores can't bar an owner
+	blocked bool                                // somebody else was, after a late copy
+	wrong   []string                            // what was found
+}
+
+// failf says what is wrong with a cell, which is what a control waits for.
+func (c *cell) failf(format string, args ...any) {
+	if c.broken {
+		c.wrong = append(c.wrong, fmt.Sprintf(format, args...))
+		return
+	}
+	c.t.Helper()
+	c.t.Errorf(format, args...)
 }
 
 // notice befalls what the step asks, and notes whether that is of a kind.
@@ -88,8 +107,10 @@ func (c *cell) restart(keepData bool) {
 	c.aside.Heal()
 }
 
-func (c *cell) connect(p *testenv.Proxy, opTimeout time.Duration) *service {
-	around := plain
+func (c *cell) connect(p *testenv.Proxy, opTimeout time.Duration, around func(latchkey.Store) latchkey.Store) *service {
+	if around == nil {
+		around = plain
+	}
 	if c.barless {
 		around = func(s latchkey.Store) latchkey.Store { return &barless{s} }
 	}
@@ -126,7 +147,7 @@ func (c *cell) run() {
 	c.srv = testenv.Redis(t, opts...)
 	c.proxy, c.aside = testenv.NewProxy(t, c.srv.Addr()), testenv.NewProxy(t, c.srv.Addr())
 	c.history = recordHistory(t, c.srv, faultKey)
-	c.victim, c.other, c.rival = c.connect(c.proxy, faultOp), c.connect(c.aside, 2*faultLease), c.connect(c.aside, 2*faultLease)
+	c.victim, c.other, c.rival = c.connect(c.proxy, faultOp, c.around), c.connect(c.aside, 2*faultLease, nil), c.connect(c.aside, 2*faultLease, nil)
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -139,6 +160,9 @@ func (c *cell) run() {
 		f := latchkey.Action0(c.victim.WithLock(faultKey, latchkey.Wait(wait)), func(ctx context.Context) error {
 			ran = true
 			inside <- struct{}{}
+			if c.blind {
+				ctx = context.WithoutCancel(ctx)
+			}
 			c.runs.under(ctx, "victim", letGo)
 			return nil
 		})
@@ -189,6 +213,9 @@ func (c *cell) run() {
 		c.trouble.end(c)
 	}
 	c.proxy.Heal()
+	if c.step.name == "renew" && c.ctx == contexts[0] && !c.blind {
+		c.awaitRenewal()
+	}
 	if c.step.name == "subscribe" {
 		close(releaseFirst)
 	}
@@ -199,9 +226,7 @@ func (c *cell) run() {
 	if c.step.waits {
 		hear(t, "the first holder is done", firstGone)
 	}
-	if !ran && !errors.Is(err, latchkey.ErrBusy) && !errors.Is(err, latchkey.ErrStore) {
-		t.Errorf("the function did not run and the call returned %v", err)
-	}
+	c.endedWell(ran, err)
 	over := time.Now()
 	stopRival()
 
@@ -210,9 +235,10 @@ func (c *cell) run() {
 		c.replay(ran)
 	}
 	c.nothingStays(over)
+	c.startedWell()
 	c.history.flush(t)
 	for _, v := range c.history.violations(c.runs.list(), faultLease) {
-		t.Error(v)
+		c.failf("%s", v)
 	}
 	if len(c.history.holds) == 0 {
 		t.Error("void: the history saw nobody hold the lock")
@@ -242,95 +268,5 @@ func (c *cell) compete() (stop func()) {
 	return func() {
 		cancel()
 		<-done
-	}
-}
-
-// replay sends what was swallowed, and then somebody else must get in with one more round trip.
-func (c *cell) replay(ran bool) {
-	if !c.barless && (c.acquireLost || c.step.name == "release") {
-		bars := "{" + full(faultKey) + "}:x"
-		eventually(c.t, "the owner of what was given up is barred", func() bool {
-			return c.srv.Do(c.t, "EXISTS", bars) == int64(1)
-		})
-	}
-	// Those who competed may still be giving up what crossed their end.
-	eventually(c.t, "nobody holds the lock or queues for it", func() bool {
-		return c.srv.Do(c.t, "EXISTS", full(faultKey), queueOf(faultKey)) == int64(0)
-	})
-	if answers := c.proxy.Replay(c.t); len(answers) == 0 {
-		c.t.Error("void: nothing was replayed")
-	}
-	lease, err := c.other.Acquire(context.Background(), faultKey)
-	if c.blocked = err != nil; c.blocked && c.barless {
-		return
-	}
-	if err != nil {
-		c.t.Errorf("after the late copy reached the server (function ran: %t): %v; the key is %q's",
-			ran, err, look(c.t, c.srv, faultKey).owner)
-		return
-	}
-	release(c.t, lease)
-}
-
-// othersGetIn checks how long somebody else is blocked after everything.
-func (c *cell) othersGetIn(over time.Time) {
-	bound := prompt
-	if c.trouble.crash {
-		bound += faultLease
-	}
-	lease, err := c.other.Acquire(context.Background(), faultKey, latchkey.Wait(patience))
-	if err != nil {
-		c.t.Errorf("somebody else: %v", err)
-		return
-	}
-	if blocked := time.Since(over); blocked > bound {
-		c.t.Errorf("somebody else was blocked for %v, more than %v", blocked, bound)
-	}
-	release(c.t, lease)
-}
-
-// nothingStays checks that the server is empty once the last lease would have ended.
-func (c *cell) nothingStays(over time.Time) {
-	var keys []string
-	for time.Since(over) < faultLease+3*time.Second {
-		if keys = c.srv.Keys(c.t); len(keys) == 0 {
-			return
-		}
-		<-time.After(20 * time.Millisecond)
-	}
-	what := ""
-	for _, k := range keys {
-		what += fmt.Sprintf(" %s (%v ms left)", k, c.srv.Do(c.t, "PTTL", k))
-	}
-	c.t.Errorf("%v after the call had returned the server still has%s", time.Since(over), what)
-}
-
-// barless is a store that can't bar an owner: what was given up is only taken back again and again.
-type barless struct{ latchkey.Store }
-
-// Capabilities implements [latchkey.Store].
-func (s *barless) Capabilities() latchkey.Capabilities {
-	caps := s.Store.Capabilities()
-	caps.Bars = false
-	return caps
-}
-
-// The control of the late replays: without bars a late copy locks somebody else out.
-func TestLateCopyIsSeenToBlockIfItsOwnerIsNotBarred(t *testing.T) {
-	t.Parallel()
-	blocked := 0
-	for range 3 {
-		for _, f := range troubles {
-			if f.replay {
-				c := &cell{t: t, step: steps[0], trouble: f, ctx: contexts[1], barless: true}
-				c.run()
-				if c.blocked {
-					blocked++
-				}
-			}
-		}
-	}
-	if blocked == 0 {
-		t.Error("a copy that arrived after the release blocked nobody, though nothing was done about it")
 	}
 }

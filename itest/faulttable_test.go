@@ -17,9 +17,10 @@ func asking(pattern string) testenv.FaultOption {
 
 const (
 	script       = `evalsha?\r\n\$\d+\r\n[^\r]+\r\n\$1\r\n` // and the number of its keys
-	askAcquire   = `(\r\nnx\r\n|` + script + `4\r\n)`
+	askAcquire   = `(\r\nnx\r\n|` + script + `5\r\n)`
+	askList      = script + `6\r\n` // three locks
 	askRenew     = script + `1\r\n`
-	askRelease   = script + `2\r\n`
+	askRelease   = script + `3\r\n`
 	askSubscribe = `subscribe\r\n`
 )
 
@@ -46,14 +47,17 @@ const handOver = "hand-over"
 type trouble struct {
 	name    string
 	persist bool
-	crash   bool // it may cost a lease
+	crash   bool // it may cost a lease: a copy of a request arrives when its owner is not barred any more
+	silent  bool // it lasts for longer than the op timeout: whoever asks is told that there is no answer
+	fails   bool // a renewal does
+	loses   bool // a lease
 	replay  bool
 	begin   func(c *cell)
 	end     func(c *cell)
 }
 
 var troubles = []trouble{
-	{name: "delay", begin: func(c *cell) {
+	{name: "delay", fails: true, begin: func(c *cell) {
 		const d = faultOp + 100*time.Millisecond
 		if c.step.name == handOver { // the push
 			c.proxy.DelayReplies(d)
@@ -61,34 +65,42 @@ var troubles = []trouble{
 		}
 		c.proxy.DelayRequests(d, asking(c.step.asks), testenv.Times(2))
 	}},
-	{name: "cut", begin: func(c *cell) {
+	{name: "cut", fails: true, begin: func(c *cell) {
 		if c.step.name == handOver { // the subscription too
 			c.proxy.Cut()
 			return
 		}
 		c.proxy.CutRequests(asking(c.step.asks), testenv.Times(1))
 	}},
-	{name: "swallowed request", begin: func(c *cell) { c.proxy.SwallowRequests(asking(c.step.asks), testenv.Times(1)) }},
-	{name: "swallowed reply", begin: func(c *cell) {
+	{name: "swallowed request", fails: true, begin: func(c *cell) { c.proxy.SwallowRequests(asking(c.step.asks), testenv.Times(1)) }},
+	{name: "swallowed reply", fails: true, begin: func(c *cell) {
 		if c.step.name == handOver { // the push too
 			c.proxy.SwallowReplies()
 			return
 		}
 		c.proxy.SwallowReplies(asking(c.step.asks), testenv.Times(1))
 	}},
-	{name: "late replay", replay: true, begin: func(c *cell) {
+	{name: "late replay", replay: true, fails: true, begin: func(c *cell) {
 		c.proxy.SwallowRequests(testenv.Times(1), c.notice(askAcquire))
 	}},
-	{name: "pause shorter than the lease", crash: true,
+	{name: "pause shorter than the lease", silent: true, fails: true,
 		begin: func(c *cell) { c.detectAny(); c.srv.Pause(c.t) },
 		end:   func(c *cell) { c.wait(faultLease / 4); c.srv.Resume(c.t) }},
-	{name: "pause longer than the lease", crash: true,
+	{name: "CLIENT PAUSE", silent: true, fails: true,
+		begin: func(c *cell) {
+			const d = faultLease * 6 / 10 // beyond the first renewal
+			c.detectAny()
+			c.srv.PauseClients(c.t, d)
+			c.awake = time.Now().Add(d)
+		},
+		end: func(c *cell) { c.wait(time.Until(c.awake)) }},
+	{name: "pause longer than the lease", crash: true, silent: true, fails: true, loses: true,
 		begin: func(c *cell) { c.detectAny(); c.srv.Pause(c.t) },
 		end:   func(c *cell) { c.wait(faultLease + faultLease/4); c.srv.Resume(c.t) }},
-	{name: "kill and restart empty", crash: true,
+	{name: "kill and restart empty", loses: true,
 		begin: func(c *cell) { c.detect(); c.srv.Kill(c.t); c.history.died(c.t) },
 		end:   func(c *cell) { c.restart(testenv.LoseData) }},
-	{name: "restart with data", crash: true, persist: true,
+	{name: "restart with data", persist: true,
 		begin: func(c *cell) { c.detect(); c.srv.Kill(c.t); c.history.died(c.t) },
 		end:   func(c *cell) { c.restart(testenv.KeepData) }},
 	{name: "SCRIPT FLUSH", begin: func(c *cell) { c.srv.FlushScripts(c.t); c.detect() }},

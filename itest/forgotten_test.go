@@ -103,28 +103,53 @@ func TestLeaseThatTheServerKeptSurvivesItsRestart(t *testing.T) {
 	nothingLeft(t, srv)
 }
 
+// The answers come late, so that whoever counts a lease from the moment it was answered counts on too much.
 func TestLeaseThatCannotBeRenewedIsLostBeforeItEndsOnTheServer(t *testing.T) {
 	t.Parallel()
-	const key, lease = "cut off", 1500 * time.Millisecond
+	const key, lease, late = "cut off", 3 * time.Second, 200 * time.Millisecond
 	srv := testenv.Redis(t)
-	s := connect(t, srv.Addr())
-	var paused time.Time
-	after, cause := heldOver(t, s, key, lease, func() {
-		srv.Pause(t)
-		paused = time.Now()
+	proxy := testenv.NewProxy(t, srv.Addr())
+	s := connect(t, proxy.Addr())
+	if err := s.client.Ping(context.Background()).Err(); err != nil { // there is a connection already
+		t.Fatal(err)
+	}
+	proxy.DelayReplies(late)
+	var naive, held time.Time
+	inside := make(chan struct{})
+	returned := make(chan error, 1)
+	hold := latchkey.Action0(s.WithLock(key, latchkey.RenewedLease(lease)), func(ctx context.Context) error {
+		naive = time.Now().Add(lease)
+		close(inside)
+		// The clock is read before the question: at that moment at least it was held.
+		for now := time.Now(); ctx.Err() == nil; now = time.Now() {
+			held = now
+			select {
+			case <-ctx.Done():
+			case <-time.After(200 * time.Microsecond):
+			}
+		}
+		return nil
 	})
-	t.Logf("after %v, %v after the server stood still: %v", after, time.Since(paused), cause)
-	if !errors.Is(cause, latchkey.ErrLeaseLost) {
-		t.Errorf("the context ended because of %v", cause)
+	go func() { returned <- hold(context.Background()) }()
+	hear(t, "the function runs", inside)
+	before := look(t, srv, key)
+	srv.Pause(t)
+	if err := hear(t, "the function has heard of the loss", returned); !errors.Is(err, latchkey.ErrLeaseLost) {
+		t.Errorf("the lease was lost and the call returned %v", err)
 	}
-	if after < lease/2 {
-		t.Errorf("the lease was given up after %v of %v", after, lease)
+	t.Logf("held until %v before the end on the server", before.end().Sub(held))
+	if !held.Before(before.end().Add(-tick)) {
+		t.Errorf("the holder believed in its lease for %v too long", held.Sub(before.end()))
 	}
-	if since := time.Since(paused); since > lease+time.Second {
-		t.Errorf("the loss was noticed %v after the last renewal can have been answered; the lease is %v", since, lease)
+	if left := before.end().Sub(held); left > lease/2 {
+		t.Errorf("the lease was given up %v before its end", left)
 	}
-	if s.events.count(latchkey.EventRenewFailed) == 0 {
-		t.Error("no renewal failed: nothing is shown")
+	if s.events.count(latchkey.EventRenewed) > 0 || s.events.count(latchkey.EventRenewFailed) == 0 {
+		t.Error("void: the lease was renewed, or nobody tried to")
+	}
+	// The control: who counts from the answer.
+	if !naive.After(before.end().Add(late / 2)) {
+		t.Errorf("a lease counted from the answer ends %v after the server's", naive.Sub(before.end()))
 	}
 	srv.Resume(t)
 }

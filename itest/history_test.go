@@ -21,10 +21,17 @@ type run struct {
 	start, end time.Time
 }
 
+// stillborn is a run whose context had ended when it was started.
+type stillborn struct {
+	who   string
+	cause error
+}
+
 // runs takes down the runs of a test.
 type runs struct {
-	mu  sync.Mutex
-	all []run
+	mu   sync.Mutex
+	all  []run
+	dead []stillborn
 }
 
 // under is the body of a locked function: it asks its context about the lock again and again, until it hears of the loss or
@@ -47,11 +54,12 @@ func (r *runs) under(ctx context.Context, who string, letGo <-chan struct{}) {
 		}
 		break
 	}
-	if held.start.IsZero() {
-		return // lost before the function asked: it does not believe to hold anything
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if held.start.IsZero() { // it does not believe to hold anything
+		r.dead = append(r.dead, stillborn{who, context.Cause(ctx)})
+		return
+	}
 	r.all = append(r.all, held)
 }
 
@@ -59,6 +67,12 @@ func (r *runs) list() []run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]run(nil), r.all...)
+}
+
+func (r *runs) stillborn() []stillborn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]stillborn(nil), r.dead...)
 }
 
 // hold is one owner's time with the lock, as the server saw it.

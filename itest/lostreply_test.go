@@ -37,7 +37,7 @@ var (
 	waiting            = []latchkey.DecoratorOption{latchkey.Wait(replyWait)}
 	minting            = []latchkey.DecoratorOption{latchkey.MintToken()}
 	unansweredAcquire  = unanswered{name: "acquire", asks: askAcquire, kinds: toAcquire, keys: []string{"one"}}
-	unansweredList     = unanswered{name: "acquire a list", asks: askAcquire, kinds: toAcquire, keys: []string{"one", "two"}, opts: waiting}
+	unansweredList     = unanswered{name: "acquire a list", asks: askList, kinds: toAcquire, keys: []string{"one", "two", "three"}, opts: waiting}
 	unansweredRenewal  = unanswered{name: "renew", asks: askRenew, kinds: []string{renews}, keys: []string{"one"}, inside: true}
 	unansweredRelease  = unanswered{name: "release", asks: askRelease, kinds: []string{releases, leaves}, keys: []string{"one"}, inside: true}
 	unansweredRequests = []unanswered{

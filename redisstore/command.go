@@ -55,16 +55,16 @@ func (s *Store) command(ctx context.Context, op *latchkey.Op) *command {
 		if op.Queue {
 			channel = s.channel
 		}
-		return &command{redis.NewCmd(ctx, "evalsha", acquireScript.sha, 4,
-			n.lock, n.queue(), n.counter(), n.bars(),
+		return &command{redis.NewCmd(ctx, "evalsha", acquireScript.sha, 5,
+			n.lock, n.queue(), n.counter(), n.bars(), n.heard(),
 			op.Owner, ms, op.Prev, channel, millis(op.Grant), op.Tokens, latchkey.OwnerPrefix), op, &acquireScript}
 	case op.Kind == latchkey.OpRenew:
 		return &command{redis.NewCmd(ctx, "evalsha", renewScript.sha, 1, n.lock, op.Owner, ms), op, &renewScript}
 	case op.Kind == latchkey.OpRelease && op.Leave:
-		return &command{redis.NewCmd(ctx, "evalsha", leaveScript.sha, 3, n.lock, n.queue(), n.bars(),
+		return &command{redis.NewCmd(ctx, "evalsha", leaveScript.sha, 4, n.lock, n.queue(), n.bars(), n.heard(),
 			op.Owner, s.channel, millis(op.Grant), millis(op.Bar)), op, &leaveScript}
 	case op.Kind == latchkey.OpRelease:
-		return &command{redis.NewCmd(ctx, "evalsha", releaseScript.sha, 2, n.lock, n.queue(), op.Owner), op, &releaseScript}
+		return &command{redis.NewCmd(ctx, "evalsha", releaseScript.sha, 3, n.lock, n.queue(), n.heard(), op.Owner), op, &releaseScript}
 	case op.Kind == latchkey.OpProve:
 		return &command{redis.NewCmd(ctx, "evalsha", proveScript.sha, 1, n.lock, op.Owner), op, &proveScript}
 	case op.Kind == latchkey.OpToken:

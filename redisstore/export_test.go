@@ -7,5 +7,5 @@ func Names(key string, opts ...Option) []string {
 		o(s)
 	}
 	n := s.names(key)
-	return []string{n.lock, n.queue(), n.counter(), n.bars()}
+	return []string{n.lock, n.queue(), n.counter(), n.bars(), n.heard()}
 }

@@ -36,6 +36,7 @@ func (s *Store) names(key string) names {
 func (n names) queue() string   { return n.companion(":q") }
 func (n names) counter() string { return n.companion(":t") }
 func (n names) bars() string    { return n.companion(":x") }
+func (n names) heard() string   { return n.companion(":h") }
 
 func (n names) companion(suffix string) string {
 	if n.tagged {

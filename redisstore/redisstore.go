@@ -2,9 +2,9 @@
 // watches, or in a Cluster.
 //
 // A lock is a plain string key whose value is its owner, always with an expiry, so that SET NX of any other program is
-// refused while it is held. Beside it, in the same hash slot, there may be "{key}:q", the processes that queue for the
-// lock, "{key}:t", a counter of fencing tokens, and "{key}:x", owners whose requests got no answer and were given up, so
-// that a copy which arrives late locks nobody out. All go away by themselves.
+// refused while it is held. Beside it, in the same hash slot, there may be "{key}:q" and "{key}:h", the processes that queue
+// for the lock and when each was last heard of, "{key}:t", a counter of fencing tokens, and "{key}:x", owners whose requests
+// got no answer and were given up, so that a copy which arrives late locks nobody out. All go away by themselves.
 //
 // Taking a free lock is one SET NX PX, letting it go one script. A process that waits has one place in the queue per
 // key; the release hands the lock to the first in the queue and tells it over one subscription that all waiters of a
@@ -13,6 +13,9 @@
 // Replication is asynchronous: a replica that takes over may not have heard of a lock that was just taken. Its holder hears
 // of that at the next renewal; the next holder's fencing token is larger all the same. In a Cluster everything about one lock
 // is in one slot, and several locks are taken one after the other.
+//
+// An account that the server restricts (ACL) needs the commands of the scripts, all keys of the namespace, and to be told at
+// once the channels "latchkey:wake:*", which Redis 7 gives no new account by itself: without them waiters poll.
 //
 // However many callers there are, requests share pipelines: a store takes one connection for its subscription and mostly
 // no more than two others from the client's pools.
@@ -24,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -36,13 +40,17 @@ type Store struct {
 	client  redis.UniversalClient
 	channel string
 	name    func(key string) string // nil: the key is the name
+	located atomic.Bool             // a Cluster's client knows where the slots are
 
 	mu        sync.Mutex
 	listeners map[*listener]struct{}
 	sub       *subscription // nil while nobody listens
 }
 
-var _ latchkey.Store = (*Store)(nil)
+var (
+	_ latchkey.Store   = (*Store)(nil)
+	_ latchkey.Sharded = (*Store)(nil)
+)
 
 // New returns a store that uses the client. The client stays the caller's, to configure and to close; its own retries
 // are not used for locks, since a lock command that is sent twice can be refused by its own effect.
@@ -136,9 +144,26 @@ func (s *Store) relocate(ctx context.Context, cmds []*command) {
 		return
 	}
 	for _, c := range cmds {
-		if err := c.Err(); err != nil && !redisreply.Final(err) && !errors.Is(err, redis.Nil) {
+		err := c.Err()
+		if err == nil || redisreply.Answered(err) {
+			s.located.Store(true)
+		}
+		if err != nil && !redisreply.Final(err) && !errors.Is(err, redis.Nil) {
 			cluster.ReloadState(ctx)
 			return
 		}
 	}
+}
+
+// Shard implements [latchkey.Sharded]: in a Cluster it is the master that has the key's slot.
+func (s *Store) Shard(key string) string {
+	cluster, ok := s.client.(*redis.ClusterClient)
+	if !ok || !s.located.Load() { // before the first answer the client would have to ask where the slots are
+		return ""
+	}
+	master, err := cluster.MasterForKey(context.Background(), s.names(key).lock)
+	if err != nil {
+		return ""
+	}
+	return master.Options().Addr
 }

@@ -26,13 +26,15 @@ type Nodes struct {
 
 // Cluster starts an empty cluster of masters for this test, each with a replica if replicas says so, and returns when every
 // node has agreed that it is whole. It ends with the test.
-func Cluster(t TB, masters int, replicas bool) *Nodes {
+func Cluster(t TB, masters int, replicas bool, opts ...RedisOption) *Nodes {
 	t.Helper()
 	c := &Nodes{}
 	node := func() *Server {
-		return Redis(t, Config("cluster-enabled", "yes"), Config("cluster-node-timeout", "1000"),
+		return Redis(t, append([]RedisOption{
+			Config("cluster-enabled", "yes"), Config("cluster-node-timeout", "1000"),
 			// The bus is ten thousand ports above: both stay below what systems hand to outgoing connections.
-			func(conf *redisConf) { conf.pickPort = func() int { return 12000 + rand.IntN(10000) } })
+			func(conf *redisConf) { conf.pickPort = func() int { return 12000 + rand.IntN(10000) } },
+		}, opts...)...)
 	}
 	for i := range masters {
 		m := node()

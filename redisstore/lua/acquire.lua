@@ -1,5 +1,5 @@
 -- Takes a lock if it is free or the owner's already. If not, gives the owner a place in the queue, if it wants one.
---   KEYS  lock, queue, counter, bars
+--   KEYS  lock, queue, counter, bars, heard
 --   ARGV  owner, lease ms, previous owner or '', channel ('' = no place), grant ms, tokens, prefix of our owners
 -- Returns {1, last token} or {0, ms left, foreign, ticket}.
 local owner = ARGV[1]
@@ -12,12 +12,13 @@ if bars and barred(KEYS[4], owner) then
   return {0, 0, 0, '0'}
 end
 if holder and (holder == ARGV[3] or bars and barred(KEYS[4], holder)) then
-  holder = pass(KEYS[1], KEYS[2])
+  holder = pass(KEYS[1], KEYS[2], KEYS[5])
 end
 if not holder or holder == owner then
   redis.call('SET', KEYS[1], owner, 'PX', ARGV[2])
   if place and ran_out then
     redis.call('ZREM', KEYS[2], place) -- in all other cases it was taken from the queue, or never there
+    redis.call('HDEL', KEYS[5], place)
   end
   if ARGV[6] ~= '0' then
     return {1, mint(KEYS[3], ARGV[6])}
@@ -26,14 +27,17 @@ if not holder or holder == owner then
 end
 local ticket = '0'
 if place then
+  local time = redis.call('TIME')
+  local now = string.format('%.0f', time[1] * 1000000 + time[2])
   ticket = redis.call('ZSCORE', KEYS[2], place)
   if not ticket then
-    local time = redis.call('TIME')
-    ticket = string.format('%.0f', time[1] * 1000000 + time[2])
+    ticket = now
     redis.call('ZADD', KEYS[2], ticket, place)
   end
+  redis.call('HSET', KEYS[5], place, now)
   -- Live waiters ask again long before this; a queue of dead ones goes away.
   redis.call('PEXPIRE', KEYS[2], 10000)
+  redis.call('PEXPIRE', KEYS[5], 10000)
 end
 local foreign = string.sub(holder, 1, #ARGV[7]) == ARGV[7] and 0 or 1
 local left = redis.call('PTTL', KEYS[1])

@@ -1,5 +1,5 @@
 -- Gives up whatever the owner has, its place in the queue and the lock if it has been granted, and may bar the owner.
---   KEYS  lock, queue, bars
+--   KEYS  lock, queue, bars, heard
 --   ARGV  owner, channel, grant ms, bar ms (0 = none)
 -- Returns 1 if the lock was the owner's, else 0.
 if ARGV[4] ~= '0' then
@@ -11,11 +11,14 @@ if ARGV[4] ~= '0' then
     redis.call('PEXPIRE', KEYS[3], ARGV[4])
   end
 end
-redis.call('ZREM', KEYS[2], ARGV[2] .. ' ' .. ARGV[1] .. ' ' .. ARGV[3])
+local place = ARGV[2] .. ' ' .. ARGV[1] .. ' ' .. ARGV[3]
+if redis.call('ZREM', KEYS[2], place) == 1 then
+  redis.call('HDEL', KEYS[4], place)
+end
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0
 end
-if not pass(KEYS[1], KEYS[2]) then
+if not pass(KEYS[1], KEYS[2], KEYS[4]) then
   redis.call('DEL', KEYS[1])
 end
 return 1

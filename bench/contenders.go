@@ -67,7 +67,7 @@ func contend(j job) (locked, error) {
 		}, nil
 	case isPrototype:
 		return prototype(connect(j))
-	case isTxByHand, isTx, isTxFenced:
+	case isTxByHand, isTxHandle, isTx, isTxFenced:
 		return inTransactions(j, connect(j))
 	}
 	return nil, j.errorf("there is no such contender")

@@ -9,14 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/latchkey-go/latchkey"
-)
-
-const (
-	// silence is how long a subscription may be silent before its connection is tested.
-	silence = 5 * time.Second
-	// firstReconnect and maxReconnect are the pauses before a lost subscription is made again, doubling.
-	firstReconnect = 50 * time.Millisecond
-	maxReconnect   = time.Second
+	"github.com/latchkey-go/latchkey/internal/redislisten"
 )
 
 type listener struct{ heard func(latchkey.Push) }
@@ -68,50 +61,17 @@ func (s *Store) unlisten(l *listener) {
 	subs.done.Wait()
 }
 
-// listen receives from one master until the subscriptions are stopped.
+// listen receives from one master until the subscriptions are stopped. What broke may be a master that forgot: renewals say.
 func (s *Store) listen(subs *subscriptions, pubsub *redis.PubSub) {
-	ctx := context.Background()
-	err := pubsub.Subscribe(ctx, s.channel)
-	silent, confirmed, broken, pause := false, false, false, firstReconnect
-	for {
-		var msg any
-		if err == nil {
-			msg, err = pubsub.ReceiveTimeout(ctx, silence)
-		}
-		select {
-		case <-subs.stop:
-			return
-		default:
-		}
-		switch {
-		case err == nil:
-			silent, broken, pause = false, false, firstReconnect
-			if _, ok := msg.(*redis.Subscription); ok && !confirmed {
-				confirmed = true
-				if subs.missing.Add(-1) == 0 {
-					close(subs.ready)
-				}
+	redislisten.Run(pubsub, s.channel, subs.stop, redislisten.Handler{
+		Ready: func() {
+			if subs.missing.Add(-1) == 0 {
+				close(subs.ready)
 			}
-			if m, ok := msg.(*redis.Message); ok {
-				s.tell(latchkey.Push{Owner: m.Payload})
-			}
-		case isTimeout(err) && !silent:
-			silent = true
-			err = pubsub.Ping(ctx)
-		default:
-			// The next receive connects anew and subscribes again. What broke may be a master that forgot: renewals say.
-			if !broken {
-				s.tell(latchkey.Push{Broken: true})
-			}
-			silent, broken, err = false, true, nil
-			select {
-			case <-subs.stop:
-				return
-			case <-time.After(pause):
-			}
-			pause = min(2*pause, maxReconnect)
-		}
-	}
+		},
+		Message: func(payload string) { s.tell(latchkey.Push{Owner: payload}) },
+		Broken:  func() { s.tell(latchkey.Push{Broken: true}) },
+	})
 }
 
 func (s *Store) tell(push latchkey.Push) {
@@ -154,8 +114,3 @@ func (s *Store) place(op *latchkey.Op) string {
 }
 
 func (s *Store) placeOf(owner string) string { return s.channel + " " + owner }
-
-func isTimeout(err error) bool {
-	t, ok := err.(interface{ Timeout() bool })
-	return ok && t.Timeout()
-}

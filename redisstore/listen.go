@@ -9,17 +9,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/latchkey-go/latchkey"
+	"github.com/latchkey-go/latchkey/internal/redislisten"
 )
 
-const (
-	// silence is how long the subscription may be silent before its connection is tested.
-	silence = 5 * time.Second
-	// firstReconnect is the pause before a lost subscription is made again; it doubles up to maxReconnect.
-	firstReconnect = 50 * time.Millisecond
-	maxReconnect   = 2 * time.Second
-	// patience is how long those who want to queue wait, once, for the subscription.
-	patience = 100 * time.Millisecond
-)
+// patience is how long those who want to queue wait, once, for the subscription.
+const patience = 100 * time.Millisecond
 
 type listener struct{ heard func(latchkey.Push) }
 
@@ -68,46 +62,11 @@ func (s *Store) unlisten(l *listener) {
 // listen receives until the subscription is stopped.
 func (s *Store) listen(sub *subscription) {
 	defer close(sub.done)
-	ctx := context.Background()
-	err := sub.pubsub.Subscribe(ctx, s.channel)
-	silent, confirmed, broken, pause := false, false, false, firstReconnect
-	for {
-		var msg any
-		if err == nil {
-			msg, err = sub.pubsub.ReceiveTimeout(ctx, silence)
-		}
-		select {
-		case <-sub.stop:
-			return
-		default:
-		}
-		switch {
-		case err == nil:
-			silent, broken, pause = false, false, firstReconnect
-			if _, ok := msg.(*redis.Subscription); ok && !confirmed {
-				confirmed = true
-				close(sub.ready)
-			}
-			if m, ok := msg.(*redis.Message); ok {
-				s.tell(parsePush(m.Payload))
-			}
-		case isTimeout(err) && !silent:
-			silent = true
-			err = sub.pubsub.Ping(ctx)
-		default:
-			// The next receive connects anew and subscribes again.
-			if !broken {
-				s.tell(latchkey.Push{Broken: true})
-			}
-			silent, broken, err = false, true, nil
-			select {
-			case <-sub.stop:
-				return
-			case <-time.After(pause):
-			}
-			pause = min(2*pause, maxReconnect)
-		}
-	}
+	redislisten.Run(sub.pubsub, s.channel, sub.stop, redislisten.Handler{
+		Ready:   func() { close(sub.ready) },
+		Message: func(payload string) { s.tell(parsePush(payload)) },
+		Broken:  func() { s.tell(latchkey.Push{Broken: true}) },
+	})
 }
 
 func (s *Store) tell(push latchkey.Push) {
@@ -157,9 +116,4 @@ func (s *Store) awaitSubscription(ctx context.Context, ops []*latchkey.Op) {
 func parsePush(payload string) latchkey.Push {
 	owner, ticket, _ := strings.Cut(payload, " ")
 	return latchkey.Push{Owner: owner, Ticket: parse(ticket)}
-}
-
-func isTimeout(err error) bool {
-	t, ok := err.(interface{ Timeout() bool })
-	return ok && t.Timeout()
 }

@@ -80,7 +80,7 @@ func cross(t *testing.T, rounds int, forgetful bool) (crossings, stranded int) {
 		}
 		release(t, last)
 	}
-	nothingLeft(t, servers)
+	free(t, servers, "k")
 	return crossings, stranded
 }
 

@@ -145,6 +145,14 @@ func inTime(t *testing.T, locks *latchkey.Locks, key string, end time.Time) {
 	release(t, lease)
 }
 
+// free waits until nobody has a key. A place in a queue may outlive it: it goes away by itself.
+func free(t *testing.T, servers []*testenv.Server, key string) {
+	t.Helper()
+	for i, s := range servers {
+		eventually(t, fmt.Sprintf("%s is free on master %d", key, i), func() bool { return s.Do(t, "GET", "latchkey:"+key) == nil })
+	}
+}
+
 func TestAKilledHolderBlocksForOneLease(t *testing.T) {
 	t.Parallel()
 	servers := masters(t, 3)
@@ -152,7 +160,7 @@ func TestAKilledHolderBlocksForOneLease(t *testing.T) {
 	child.Hear(t)
 	child.Kill(t)
 	inTime(t, next, heldKey(0), majorityEnd(t, servers, heldKey(0)))
-	nothingLeft(t, servers)
+	free(t, servers, heldKey(0))
 }
 
 func TestAHolderStoppedPastItsLeaseIsToldAtOnce(t *testing.T) {

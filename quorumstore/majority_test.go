@@ -43,5 +43,5 @@ func TestALeaseThatAMajorityDoesNotRenewIsLostBeforeItEnds(t *testing.T) {
 		t.Errorf("release: %v", err)
 	}
 	release(t, take(t, lock(t, open(t, addrs(servers))), "k"))
-	nothingLeft(t, servers)
+	free(t, servers, "k")
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/latchkey-go/latchkey"
 	"github.com/latchkey-go/latchkey/internal/testenv"
+	"github.com/latchkey-go/latchkey/redisstore"
 )
 
 const (
@@ -122,18 +123,19 @@ func unanswer(t *testing.T, u unanswered, around func(latchkey.Store) latchkey.S
 // tellScripts has the server know the scripts, so that the first answer to each is the answer.
 func tellScripts(t *testing.T, srv *testenv.Server) {
 	t.Helper()
-	s := connect(t, srv.Addr(), latchkey.RenewedLease(replyLease/10))
-	renewed := func(ctx context.Context, _ []string) error {
-		s.events.await(t, latchkey.EventRenewed, 1)
-		return ctx.Err()
-	}
-	for _, keys := range [][]string{{"first"}, {"first", "second", "third"}} {
-		if err := latchkey.Action(s.WithLock("#{param}"), renewed)(context.Background(), keys); err != nil {
-			t.Fatal(err)
+	s := connect(t, srv.Addr())
+	store := redisstore.New(s.client)
+	for _, op := range []latchkey.Op{
+		{Kind: latchkey.OpAcquire, Tokens: 1},
+		{Kind: latchkey.OpAcquire, More: []string{"second", "third"}},
+		{Kind: latchkey.OpRenew},
+		{Kind: latchkey.OpRelease},
+	} {
+		op.Key, op.Owner, op.Lease = "first", "nobody", time.Millisecond
+		if store.Do(context.Background(), []*latchkey.Op{&op}); op.Err != nil {
+			t.Fatal(op.Err)
 		}
 	}
-	release(t, s.take(t, "first", latchkey.MintToken()))
-	srv.Do(t, "DEL", counterOf("first"))
 }
 
 // ownersOf returns who was given one of the keys between two marks, each once. A SET NX counts also if it was refused.

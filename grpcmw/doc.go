@@ -47,6 +47,6 @@
 // A stream has no request until its first message, so it is locked when the handler receives that; until then
 // the handler runs without the lock. In a method that streams only to the client the generated code receives before the
 // handler runs. The stream's context carries the lease from then on, and ends when it is lost. If there is no
-// lock, every later Send and Recv fails, and the status tells why whatever the handler returns. The lock is released when
-// the handler is over.
+// lock, every later Send and Recv fails, and the status tells why whatever the handler returns. So it is when the first
+// message can't be received: none that follows would have the lock. The lock is released when the handler is over.
 package grpcmw

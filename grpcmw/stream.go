@@ -12,8 +12,10 @@ import (
 	"github.com/latchkey-go/latchkey"
 )
 
-// Stream returns the interceptor for streaming methods.
+// Stream returns the interceptor for streaming methods. A server needs that for unary ones too: see
+// [RuleSet.ServerOptions].
 func (s *RuleSet) Stream() grpc.StreamServerInterceptor {
+	s.given[streamKind].Store(true)
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		e := s.lookUp(info.FullMethod)
 		switch {

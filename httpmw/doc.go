@@ -125,7 +125,10 @@
 //
 // The handler gets the ResponseWriter that came in, untouched: Flusher, Hijacker, ReaderFrom and
 // [http.ResponseController] work. The request's context ends when the lease is lost. A body that the key needed is
-// read within a bound ([MaxBody]) and handed to the handler again, whole. The lock is released when the handler
+// read within a bound ([MaxBody]) and handed to the handler again, whole. So is, over HTTP/1, the body of a request that
+// may wait: net/http notices that a caller has gone only once the body has been read. A caller that asked with Expect:
+// 100-continue is told to go on before the wait. A body over the bound stays for the handler to read, unless the key
+// needs it, and its caller is not missed while it waits. The lock is released when the handler
 // returns, also by a panic, which passes on. Work that goes on longer, in a goroutine or on a hijacked connection, keeps
 // the lock with [latchkey.Detach].
 //
@@ -139,7 +142,8 @@
 //
 //	lock busy                 409, Retry-After
 //	no key in the request     400
-//	body over the bound       413
+//	body over the bound       413, if the key needs it
+//	half a body               400, if the key needs it or the request may wait
 //	store down                503, Retry-After
 //	lease lost, work done     what the handler wrote
 //	in a transaction:

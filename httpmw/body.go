@@ -25,6 +25,7 @@ type call struct {
 
 	read    bool // the body has been read:
 	content []byte
+	start   []byte // of a body over the bound, of which the rest has not been read
 	bodyErr error
 	value   any // what it says in JSON
 }
@@ -34,13 +35,15 @@ func (c *call) request(ctx context.Context) *http.Request {
 	r := c.r.WithContext(ctx)
 	if c.read {
 		r.Body = replayed{bytes.NewReader(c.content), c.r.Body}
+	} else if c.start != nil {
+		r.Body = replayed{io.MultiReader(bytes.NewReader(c.start), c.r.Body), c.r.Body}
 	}
 	return r
 }
 
-// replayed is a body that was read before.
+// replayed is a body that was read before, or its start.
 type replayed struct {
-	*bytes.Reader
+	io.Reader
 	original io.Closer
 }
 
@@ -76,11 +79,23 @@ func (c *call) bytes() ([]byte, error) {
 	case err != nil:
 		c.bodyErr = &bodyError{"can't be read to its end", err}
 	case n > limit:
-		c.bodyErr = tooLarge(limit)
+		c.bodyErr, c.start = tooLarge(limit), buf.Bytes()
 	default:
 		c.content, c.read = buf.Bytes(), true
 	}
 	return c.content, c.bodyErr
+}
+
+// settle reads the body before a wait, if it is within the bound. Over HTTP/1 net/http does not look whether the caller
+// is there until the body has been read; a body over the bound stays for the handler, and such a caller is not missed.
+func (c *call) settle() error {
+	if c.r.ProtoMajor > 1 || c.r.ContentLength > c.m.maxBody {
+		return nil
+	}
+	if _, err := c.bytes(); err != nil && c.start == nil {
+		return err
+	}
+	return nil
 }
 
 func tooLarge(limit int64) error {

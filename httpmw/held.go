@@ -39,6 +39,7 @@ type heldAnswer struct {
 	body   bytes.Buffer
 	limit  int
 	over   bool
+	silent error // what it means if nothing is written
 }
 
 func (h *heldAnswer) Header() http.Header { return h.header }
@@ -66,6 +67,8 @@ func (h *heldAnswer) outcome() error {
 		return errAnswerTooLarge
 	case h.status >= http.StatusBadRequest:
 		return errRefused
+	case h.status == 0:
+		return h.silent
 	}
 	return nil
 }
@@ -84,6 +87,9 @@ func (m *middleware) serveHeld(next http.Handler, w http.ResponseWriter, c *call
 	h := &heldAnswer{header: w.Header().Clone(), limit: m.maxAnswer}
 	if h.header == nil {
 		h.header = make(http.Header)
+	}
+	if bypassable(w) {
+		h.silent = errBypassed
 	}
 	err := m.bound.Do(m.arrived(c.r), []any{c}, func(ctx context.Context) error {
 		c.ran = true

@@ -75,6 +75,12 @@ func (m *middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Req
 		}
 	}
 	c := &call{m: m, r: r}
+	if m.bound.Waits() {
+		if err := c.settle(); err != nil {
+			m.answer(w, r, m.problem(r, err), err)
+			return
+		}
+	}
 	if m.bound.Transactional() {
 		m.serveHeld(next, w, c)
 		return

@@ -23,43 +23,11 @@ import (
 
 	"github.com/latchkey-go/latchkey"
 	"github.com/latchkey-go/latchkey/httpmw"
+	"github.com/latchkey-go/latchkey/itest/adapters"
 	"github.com/latchkey-go/latchkey/memstore"
 )
 
 type middlewareFunc = func(http.Handler) http.Handler
-
-// ginLock is the adapter that the documentation of httpmw shows.
-func ginLock(mw middlewareFunc) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		for _, p := range c.Params {
-			c.Request.SetPathValue(p.Key, p.Value)
-		}
-		c.Request.Pattern = c.FullPath()
-		locked := false
-		mw(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			locked = true
-			c.Request = r
-			c.Next()
-		})).ServeHTTP(c.Writer, c.Request)
-		if !locked {
-			c.Abort()
-		}
-	}
-}
-
-// echo4Lock is the adapter that the documentation of httpmw shows. echo v5 needs none: its WrapMiddleware does the same.
-func echo4Lock(mw middlewareFunc) echo4.MiddlewareFunc {
-	return func(next echo4.HandlerFunc) echo4.HandlerFunc {
-		locked := echo4.WrapMiddleware(mw)(next)
-		return func(c echo4.Context) error {
-			for i, name := range c.ParamNames() {
-				c.Request().SetPathValue(name, c.ParamValues()[i])
-			}
-			c.Request().Pattern = c.Path()
-			return locked(c)
-		}
-	}
-}
 
 // routers are the same service on every router: a lock around one route each, and around a group of routes.
 func routers(mw middlewareFunc, work http.HandlerFunc) map[string]http.Handler {
@@ -68,8 +36,8 @@ func routers(mw middlewareFunc, work http.HandlerFunc) map[string]http.Handler {
 		g := gin.New()
 		set(g)
 		g.Use(gin.CustomRecoveryWithWriter(io.Discard, func(c *gin.Context, _ any) { c.AbortWithStatus(http.StatusInternalServerError) }))
-		g.Any("/orders/:id/pay", ginLock(mw), func(c *gin.Context) { work(c.Writer, c.Request) })
-		g.Any("/files/*rest", ginLock(mw), func(c *gin.Context) { work(c.Writer, c.Request) })
+		g.Any("/orders/:id/pay", adapters.GinLock(mw), func(c *gin.Context) { work(c.Writer, c.Request) })
+		g.Any("/files/*rest", adapters.GinLock(mw), func(c *gin.Context) { work(c.Writer, c.Request) })
 		return g
 	}
 	std := http.NewServeMux()
@@ -88,13 +56,13 @@ func routers(mw middlewareFunc, work http.HandlerFunc) map[string]http.Handler {
 
 	e4 := echo4.New()
 	e4.Use(echo4mw.RecoverWithConfig(echo4mw.RecoverConfig{DisablePrintStack: true, LogErrorFunc: func(_ echo4.Context, err error, _ []byte) error { return err }}))
-	e4.Any("/orders/:id/pay", echo4.WrapHandler(work), echo4Lock(mw))
-	e4.Any("/files/*", echo4.WrapHandler(work), echo4Lock(mw))
+	e4.Any("/orders/:id/pay", echo4.WrapHandler(work), adapters.Echo4Lock(mw))
+	e4.Any("/files/*", echo4.WrapHandler(work), adapters.Echo4Lock(mw))
 
 	e5 := echo.New()
 	e5.Use(echomw.Recover())
-	e5.Any("/orders/:id/pay", echo.WrapHandler(work), echo.WrapMiddleware(mw))
-	e5.Any("/files/*", echo.WrapHandler(work), echo.WrapMiddleware(mw))
+	e5.Any("/orders/:id/pay", echo.WrapHandler(work), adapters.Echo5Lock(mw))
+	e5.Any("/files/*", echo.WrapHandler(work), adapters.Echo5Lock(mw))
 
 	return map[string]http.Handler{
 		"http.ServeMux": std, "chi": c, "chi, mounted": mounted, "echo v4": e4, "echo v5": e5,

@@ -31,12 +31,12 @@ func inTime(t *testing.T, srv *testenv.Server, s *service, key string, before si
 func TestReleaseThatNeverArrivesBlocksForOneLease(t *testing.T) {
 	t.Parallel()
 	const key = "kept"
+	subtests := make(map[string]func(t *testing.T))
 	for name, lease := range map[string]time.Duration{
 		"the store stays out of reach":   time.Second,
 		"the store can be reached again": time.Hour,
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		subtests[name] = func(t *testing.T) {
 			srv := testenv.Redis(t)
 			proxy := testenv.NewProxy(t, srv.Addr())
 			s, other := connect(t, proxy.Addr(), latchkey.OpTimeout(opTimeout)), connect(t, srv.Addr())
@@ -58,17 +58,18 @@ func TestReleaseThatNeverArrivesBlocksForOneLease(t *testing.T) {
 			if late := entry(t, srv, other, key, before); late > -lease/2 {
 				t.Errorf("the release could be repeated and the next one had to wait until %v after the lease", late)
 			}
-		})
+		}
 	}
+	abreast(t, subtests)
 }
 
 // The lock goes to a process that stands still, and so does not say that it is not there.
 func TestWaiterThatDiesAsItIsGivenTheLockBlocksForTwoSecondsAtMost(t *testing.T) {
 	t.Parallel()
 	const key, granted = "given", 2 * time.Second
+	subtests := make(map[string]func(t *testing.T))
 	for _, lease := range []time.Duration{30 * time.Second, 800 * time.Millisecond} {
-		t.Run(lease.String(), func(t *testing.T) {
-			t.Parallel()
+		subtests[lease.String()] = func(t *testing.T) {
 			srv := testenv.Redis(t)
 			s, other := connect(t, srv.Addr()), connect(t, srv.Addr())
 			held := s.take(t, key)
@@ -83,8 +84,9 @@ func TestWaiterThatDiesAsItIsGivenTheLockBlocksForTwoSecondsAtMost(t *testing.T)
 			}
 			child.Kill(t)
 			inTime(t, srv, other, key, before)
-		})
+		}
 	}
+	abreast(t, subtests)
 }
 
 // A copy of a request that arrives when nobody guards against it any more takes the lock for one lease.
@@ -114,9 +116,9 @@ func TestCopyThatComesTooLateBlocksForOneLease(t *testing.T) {
 			})
 		},
 	}
+	subtests := make(map[string]func(t *testing.T))
 	for name, lose := range late {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		subtests[name] = func(t *testing.T) {
 			srv := testenv.Redis(t)
 			proxy, other := testenv.NewProxy(t, srv.Addr()), connect(t, srv.Addr())
 			lose(t, srv, proxy)
@@ -130,6 +132,7 @@ func TestCopyThatComesTooLateBlocksForOneLease(t *testing.T) {
 				t.Errorf("after a late copy the answer is %v", err)
 			}
 			inTime(t, srv, other, key, before)
-		})
+		}
 	}
+	abreast(t, subtests)
 }

@@ -151,9 +151,9 @@ func (m *monitor) ownersOf(from, to int, keys []string) (owners []string) {
 // A request of which only the answer is lost has taken effect. Its owner asks again, and is told that the lock is its own.
 func TestReplyThatIsLostCostsNobodyTheLock(t *testing.T) {
 	t.Parallel()
+	subtests := make(map[string]func(t *testing.T))
 	for _, u := range unansweredRequests {
-		t.Run(u.name, func(t *testing.T) {
-			t.Parallel()
+		subtests[u.name] = func(t *testing.T) {
 			a := unanswer(t, u, plain)
 			if !a.ran || a.err != nil {
 				t.Errorf("one answer was lost: ran %t, %v", a.ran, a.err)
@@ -174,8 +174,9 @@ func TestReplyThatIsLostCostsNobodyTheLock(t *testing.T) {
 			if u.asks == askRelease && (!errors.Is(a.letGo, latchkey.ErrStore) || errors.Is(a.letGo, latchkey.ErrLeaseLost)) {
 				t.Errorf("the release was not answered and the observer hears %v", a.letGo)
 			}
-		})
+		}
 	}
+	abreast(t, subtests)
 }
 
 // forgetsWho is a store that asks again under another name.
@@ -231,39 +232,37 @@ func (*retrying) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // The controls: what a lost answer does to those who take it the usual way.
 func TestReplyThatIsLostIsSeenToCostTheLock(t *testing.T) {
 	t.Parallel()
-	t.Run("asked again by another owner", func(t *testing.T) {
-		t.Parallel()
-		a := unanswer(t, unansweredAcquire, func(s latchkey.Store) latchkey.Store {
-			return &forgetsWho{Store: s, asked: make(map[string]int)}
-		})
-		if a.ran || !errors.Is(a.err, latchkey.ErrBusy) || len(a.left) == 0 {
-			t.Errorf("ran %t, %v, still held: %q", a.ran, a.err, a.left)
-		}
-	})
-	t.Run("a renewal is not asked again", func(t *testing.T) {
-		t.Parallel()
-		a := unanswer(t, unansweredRenewal, func(s latchkey.Store) latchkey.Store { return &takesSilenceForNo{s} })
-		if !a.ran || !errors.Is(a.err, latchkey.ErrLeaseLost) {
-			t.Errorf("ran %t, %v", a.ran, a.err)
-		}
-	})
-	t.Run("a release is asked again by the client", func(t *testing.T) {
-		t.Parallel()
-		a := unanswer(t, unansweredRelease, plain, &retrying{})
-		if !errors.Is(a.letGo, latchkey.ErrLeaseLost) {
-			t.Errorf("a good release that was sent twice was answered %v", a.letGo)
-		}
-	})
-	t.Run("SET NX is asked again by the client", func(t *testing.T) {
-		t.Parallel()
-		srv := testenv.Redis(t)
-		proxy := testenv.NewProxy(t, srv.Addr())
-		rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
-		t.Cleanup(func() { _ = rdb.Close() })
-		proxy.CutReplies(asking(askAcquire), testenv.Times(1))
-		taken, err := rdb.SetNX(context.Background(), full("one"), "me", time.Minute).Result()
-		if owner := look(t, srv, "one").owner; taken || err != nil || owner != "me" {
-			t.Errorf("taken %t, %v, and the owner is %q", taken, err, owner)
-		}
+	abreast(t, map[string]func(t *testing.T){
+		"asked again by another owner": func(t *testing.T) {
+			a := unanswer(t, unansweredAcquire, func(s latchkey.Store) latchkey.Store {
+				return &forgetsWho{Store: s, asked: make(map[string]int)}
+			})
+			if a.ran || !errors.Is(a.err, latchkey.ErrBusy) || len(a.left) == 0 {
+				t.Errorf("ran %t, %v, still held: %q", a.ran, a.err, a.left)
+			}
+		},
+		"a renewal is not asked again": func(t *testing.T) {
+			a := unanswer(t, unansweredRenewal, func(s latchkey.Store) latchkey.Store { return &takesSilenceForNo{s} })
+			if !a.ran || !errors.Is(a.err, latchkey.ErrLeaseLost) {
+				t.Errorf("ran %t, %v", a.ran, a.err)
+			}
+		},
+		"a release is asked again by the client": func(t *testing.T) {
+			a := unanswer(t, unansweredRelease, plain, &retrying{})
+			if !errors.Is(a.letGo, latchkey.ErrLeaseLost) {
+				t.Errorf("a good release that was sent twice was answered %v", a.letGo)
+			}
+		},
+		"SET NX is asked again by the client": func(t *testing.T) {
+			srv := testenv.Redis(t)
+			proxy := testenv.NewProxy(t, srv.Addr())
+			rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
+			t.Cleanup(func() { _ = rdb.Close() })
+			proxy.CutReplies(asking(askAcquire), testenv.Times(1))
+			taken, err := rdb.SetNX(context.Background(), full("one"), "me", time.Minute).Result()
+			if owner := look(t, srv, "one").owner; taken || err != nil || owner != "me" {
+				t.Errorf("taken %t, %v, and the owner is %q", taken, err, owner)
+			}
+		},
 	})
 }

@@ -85,9 +85,9 @@ func TestNoLeaseIsLostWhenTheProcessorIsStarved(t *testing.T) {
 	for range runtime.NumCPU() {
 		expect(t, testenv.Child(t, "burner"), "burning")
 	}
+	subtests := make(map[string]func(t *testing.T))
 	for name, addr := range map[string]string{"redisstore": srv.Addr(), "memstore": ""} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		subtests[name] = func(t *testing.T) {
 			child := testenv.Child(t, "starved", testenv.Args(addr))
 			expect(t, child, "held")
 			var lost, renewals int
@@ -104,6 +104,7 @@ func TestNoLeaseIsLostWhenTheProcessorIsStarved(t *testing.T) {
 			}
 			child.Wait()
 			nothingLeft(t, srv)
-		})
+		}
 	}
+	abreast(t, subtests)
 }

@@ -94,7 +94,7 @@ func (m *TxManager) fences(o *txConfig) bool {
 // row makes the row that a transaction raises for a hold.
 func (m *TxManager) row(ctx context.Context, t *txn, h *hold) (*fenceRow, error) {
 	for lv := t.outer; lv != nil; lv = lv.t.outer {
-		if lv.t.raised(h.g.full) {
+		if lv.t.open() && lv.t.raised(h.g.full) {
 			return nil, fmt.Errorf("latchkey: the transaction around this one holds the fence of %s until it ends; "+
 				"join it, or begin this one with WithoutFence() if it writes nothing that the lock guards", quote(h.g.key()))
 		}

@@ -101,6 +101,10 @@ func (t *txn) fits(cfg *txConfig) error {
 		return errors.New("latchkey: the open transaction that would be joined is read-only; " +
 			"say ReadOnly(), or begin one with NewTransaction()")
 	}
+	if t.cfg.unfenced && t.m.fences(cfg) {
+		return errors.New("latchkey: the open transaction that would be joined raises no fences (WithoutFence); " +
+			"say WithoutFence() here as well if nothing is written that a lock guards, or begin one with NewTransaction()")
+	}
 	return nil
 }
 

@@ -131,7 +131,8 @@ func (staleOption) applyManager(c *managerConfig) { c.tx.allowStale = true }
 func (staleOption) applyScope(c *scopeConfig)     { c.tx.allowStale = true }
 
 // WithoutFence begins a transaction of a fenced manager without raising fences: for one that writes nothing that the
-// lock guards, such as a log that is to be kept when the outer transaction is rolled back.
+// lock guards, such as a log that is to be kept when the outer transaction is rolled back. Only transactions with this
+// option, and read-only ones, can join it: one that is to be fenced is refused.
 func WithoutFence() TxOption {
 	return txOption(func(c *txConfig) { c.unfenced = true })
 }

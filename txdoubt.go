@@ -69,19 +69,23 @@ func (f *fenceRow) outcome(row fenceFound) Outcome {
 	return OutcomeUnknown // somebody has overwritten what was there
 }
 
-// unknownError is a COMMIT whose outcome nobody knows. It matches [ErrOutcomeUnknown].
+// unknownError is a COMMIT whose outcome nobody knows, and why not. It matches [ErrOutcomeUnknown].
 type unknownError struct {
-	err    error
-	fenced bool
+	err error
+	why string
+}
+
+func (t *txn) unknown(err error) error {
+	why := "the answer was lost; with fencing (Fenced()) and a lock the outcome is looked up"
+	if len(t.fences) > 0 {
+		why = "the answer was lost, and the fence row could not tell"
+	}
+	return unknownError{err, why}
 }
 
 func (e unknownError) Error() string {
-	if e.fenced {
-		return fmt.Sprintf("%v: COMMIT was sent and the answer lost (%v), and the fence row could not tell; "+
-			"look at what it wrote before calling again", ErrOutcomeUnknown, e.err)
-	}
-	return fmt.Sprintf("%v: COMMIT was sent and the answer lost (%v); look at what it wrote before calling again; "+
-		"with fencing (Fenced()) and a lock the outcome is looked up", ErrOutcomeUnknown, e.err)
+	return fmt.Sprintf("%v: COMMIT was sent, and %s; look at what it wrote before calling again: %v",
+		ErrOutcomeUnknown, e.why, e.err)
 }
 func (e unknownError) Is(target error) bool { return target == ErrOutcomeUnknown }
 

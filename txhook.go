@@ -194,7 +194,7 @@ func (t *txn) commit(limit time.Duration) error {
 	case OutcomeRolledBack:
 		return fmt.Errorf("latchkey: COMMIT failed and the transaction was rolled back: %w", err)
 	default:
-		return unknownError{err, len(t.fences) > 0}
+		return t.unknown(err)
 	}
 }
 

@@ -25,7 +25,7 @@ const (
 
 const (
 	fenceTries    = 10 // how often a transaction is begun anew because its fence failed
-	fenceRemints  = 3
+	fenceRemints  = 3  // for one lock
 	minPruneAge   = time.Hour
 	schemaTries   = 5
 	firstFenceGap = time.Millisecond
@@ -42,6 +42,7 @@ type fenceRow struct {
 	seq      int64  // which of the hold's transactions it is
 	wait     time.Duration
 	idle     time.Duration
+	mints    int // how often it got a newer token
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }

@@ -51,3 +51,42 @@ func TestOvertakenHolderThatLocksAgainIsFencedOff(t *testing.T) {
 		})
 	}
 }
+
+// Whether a lock may get a newer token is decided for each lock, and for as many as there are: of a list of which all rows
+// were above the store, only three got one.
+func TestNewerTokenIsDecidedLockByLock(t *testing.T) {
+	keys := []string{"a", "b", "c", "d", "e", "f"}
+	databases(t, func(t *testing.T, d database) {
+		m := latchkey.NewTxManager(d.open(t, 0), latchkey.Fenced())
+		master := func(first int64) *latchkey.Locks {
+			locks := latchkey.New(newMinter(first))
+			t.Cleanup(locks.Close)
+			return locks
+		}
+		all := func(ctx context.Context, locks *latchkey.Locks) error {
+			return latchkey.Action(locks.WithLock("k:#{param}", latchkey.Transactional(m)),
+				func(context.Context, []string) error { return nil })(ctx, keys)
+		}
+		if err := all(t.Context(), master(1<<40)); err != nil {
+			t.Fatal(err)
+		}
+		if err := all(t.Context(), master(1000)); err != nil {
+			t.Errorf("all rows are above the store: %v", err)
+		}
+		if err := m.InTx(t.Context(), func(ctx context.Context, _ *latchkey.Tx) error { return all(ctx, master(1000)) }); err != nil {
+			t.Errorf("the same inside a transaction: %v", err)
+		}
+		for used, fenced := range map[string]bool{"a": true, "f": true, "another one": false} {
+			overtaken := master(1000)
+			err := latchkey.Action(overtaken.WithLock("k:#{param}", latchkey.MintToken()), func(ctx context.Context, _ string) error {
+				if err := all(t.Context(), master(1<<40)); err != nil { // the other master's holders
+					t.Error(err)
+				}
+				return all(ctx, overtaken)
+			})(t.Context(), used)
+			if errors.Is(err, latchkey.ErrFenced) != fenced || !fenced && err != nil {
+				t.Errorf("%q was used before: %v; want fenced off: %v", used, err, fenced)
+			}
+		}
+	})
+}

@@ -126,7 +126,7 @@ func TestStoreBehindTheDatabaseMintsAboveIt(t *testing.T) {
 }
 
 func TestFenceRowOfAnOlderTransaction(t *testing.T) {
-	for _, kind := range []string{"postgres", "mariadb"} {
+	for _, kind := range []string{"postgres", "mariadb", mariadbDetects} {
 		t.Run(kind, func(t *testing.T) {
 			d := newDatabase(t, kind)
 			open := func(wait, idle time.Duration) *latchkey.TxManager {

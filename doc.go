@@ -54,9 +54,9 @@
 // COMMIT is sent only while the lease lasts for as long as it may take. With a lease shorter than twice [CommitTimeout] that
 // is half of the lease; a fenced COMMIT may then outlast the lease, as its fence keeps others out. What remains without
 // fencing is a holder that believes in its lease: a process that was stopped between that look and COMMIT, or a store that
-// forgot the lock. With [Fenced], each transaction under the lock first raises the lock's row in the same database to its token, and none that was
-// begun under an older token can be committed after that: no update is lost, whatever the store did. The same row tells
-// how a COMMIT ended whose answer was lost; without it that is [ErrOutcomeUnknown].
+// forgot the lock. With [Fenced], each transaction under the lock first raises the lock's row in the same database to its
+// token, and none that was begun under an older token can be committed after that: no update is lost, whatever the store
+// did. The same row tells how a COMMIT ended whose answer was lost; without it that is [ErrOutcomeUnknown].
 //
 // A fence covers the one database whose transactions raise it, and what is read and written in them. It does not cover what
 // is read before the first of them, and no other system: hand [Lease.Token] to those, and have them refuse a smaller one.

@@ -16,8 +16,9 @@ import (
 // ends with the transaction; its statements run through the handle.
 //
 // Locks that fn takes with its context are carried by the transaction: they are let go when the database has answered COMMIT
-// or ROLLBACK and the hooks have run. If ctx carries an open transaction of this manager, fn joins it; see
-// [NewTransaction] and [Savepoint].
+// or ROLLBACK and the hooks have run. If ROLLBACK is not answered within five seconds, or fn has left a statement behind
+// that still runs then, the connection is closed instead: nothing can be committed any more. If ctx carries an open
+// transaction of this manager, fn joins it; see [NewTransaction] and [Savepoint].
 //
 // fn's error passes through. Others match [ErrLeaseLost], [ErrFenced] or [ErrRollbackOnly]: rolled back; or
 // [ErrOutcomeUnknown]; or wrap the driver's error: rolled back. A call that returns nil was committed.

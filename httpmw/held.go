@@ -73,6 +73,13 @@ func (h *heldAnswer) outcome() error {
 	return nil
 }
 
+// refusedOnly reports whether the handler's status is all that went wrong: what it says about a lease that was lost is
+// not the answer to that.
+func refusedOnly(err error) bool {
+	return errors.Is(err, errRefused) && !errors.Is(err, latchkey.ErrOutcomeUnknown) && !errors.Is(err, latchkey.ErrLeaseLost) &&
+		!errors.Is(err, latchkey.ErrFenced)
+}
+
 // deliver sends the answer.
 func (h *heldAnswer) deliver(w http.ResponseWriter) {
 	h.WriteHeader(http.StatusOK)
@@ -96,7 +103,7 @@ func (m *middleware) serveHeld(next http.Handler, w http.ResponseWriter, c *call
 		next.ServeHTTP(h, c.request(ctx))
 		return h.outcome()
 	})
-	if err == nil || errors.Is(err, errRefused) && !errors.Is(err, latchkey.ErrOutcomeUnknown) {
+	if err == nil || refusedOnly(err) {
 		h.deliver(w)
 		return
 	}

@@ -41,6 +41,19 @@ func (c *call) request(ctx context.Context) *http.Request {
 	return r
 }
 
+// handle runs the handler on its request, and removes the files of a form that it has parsed there: net/http does that
+// only for the request that it made itself.
+func (c *call) handle(ctx context.Context, next http.Handler, w http.ResponseWriter) {
+	c.ran = true
+	r := c.request(ctx)
+	defer func() {
+		if form := r.MultipartForm; form != nil && form != c.r.MultipartForm {
+			_ = form.RemoveAll() // as net/http: nobody is left to tell
+		}
+	}()
+	next.ServeHTTP(w, r)
+}
+
 // replayed is a body that was read before, or its start.
 type replayed struct {
 	io.Reader

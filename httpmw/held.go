@@ -99,8 +99,7 @@ func (m *middleware) serveHeld(next http.Handler, w http.ResponseWriter, c *call
 		h.silent = errBypassed
 	}
 	err := m.bound.Do(m.arrived(c.r), []any{c}, func(ctx context.Context) error {
-		c.ran = true
-		next.ServeHTTP(h, c.request(ctx))
+		c.handle(ctx, next, h)
 		return h.outcome()
 	})
 	if err == nil || refusedOnly(err) {

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -39,6 +37,19 @@ func (c *call) request(ctx context.Context) *http.Request {
 		r.Body = replayed{io.MultiReader(bytes.NewReader(c.start), c.r.Body), c.r.Body}
 	}
 	return r
+}
+
+// handle runs the handler on its request, and removes the files of a form that it has parsed there: net/http does that
+// only for the request that it made itself.
+func (c *call) handle(ctx context.Context, next http.Handler, w http.ResponseWriter) {
+	c.ran = true
+	r := c.request(ctx)
+	defer func() {
+		if form := r.MultipartForm; form != nil && form != c.r.MultipartForm {
+			_ = form.RemoveAll() // as net/http: nobody is left to tell
+		}
+	}()
+	next.ServeHTTP(w, r)
 }
 
 // replayed is a body that was read before, or its start.
@@ -128,35 +139,10 @@ func (c *call) json(to func() any) (any, error) {
 		c.bodyErr = &bodyError{"is not the JSON that is expected here", err}
 		return nil, c.bodyErr
 	}
+	if err := oneOfEach(content); err != nil {
+		c.bodyErr = err
+		return nil, err
+	}
 	c.value = v
 	return v, nil
-}
-
-// form returns a field of a form in the body, never a parameter of the URL.
-func (c *call) form(name string) (string, error) {
-	if c.fields == nil {
-		kind, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
-		if kind != "application/x-www-form-urlencoded" && kind != "multipart/form-data" {
-			return "", errors.New("is not there: the body is no form")
-		}
-		content, err := c.bytes()
-		if err != nil {
-			return "", err
-		}
-		// A copy parses its own body: the handler finds the original as it came.
-		r := &http.Request{Method: http.MethodPost, Header: c.r.Header, Body: io.NopCloser(bytes.NewReader(content)), URL: &url.URL{}}
-		if kind == "multipart/form-data" {
-			err = r.ParseMultipartForm(c.m.maxBody)
-		} else {
-			err = r.ParseForm()
-		}
-		if r.MultipartForm != nil {
-			defer func() { _ = r.MultipartForm.RemoveAll() }() // files, of which the memory bound leaves none on disk
-		}
-		if err != nil {
-			return "", &bodyError{"is not there: the form can't be read", err}
-		}
-		c.fields = r.PostForm
-	}
-	return single(c.fields[name])
 }

@@ -15,7 +15,9 @@
 //
 // A value that is missing or blank is an error and the handler does not run; write #{query.coupon ?? "none"} where
 // that is fine. A parameter, header, cookie or field that is given several times with different values is an error too:
-// the lock and the handler might pick different ones. JSON without a declared type is compared by exact names, and a
+// the lock and the handler might pick different ones. So is a field that has another value in the URL, and JSON in which
+// an object has a member twice; a form is one only where net/http takes it for one: not in the body of a GET or DELETE,
+// unless it is multipart. JSON without a declared type is compared by exact names, and a
 // member that is there in two cases is refused for the same reason; lists in it can't be used: declare a type.
 //
 // Path values are what [http.Request.PathValue] says, unescaped if the router has not done so, so that one resource has

@@ -73,6 +73,13 @@ func (h *heldAnswer) outcome() error {
 	return nil
 }
 
+// refusedOnly reports whether the handler's status is all that went wrong: what it says about a lease that was lost is
+// not the answer to that.
+func refusedOnly(err error) bool {
+	return errors.Is(err, errRefused) && !errors.Is(err, latchkey.ErrOutcomeUnknown) && !errors.Is(err, latchkey.ErrLeaseLost) &&
+		!errors.Is(err, latchkey.ErrFenced)
+}
+
 // deliver sends the answer.
 func (h *heldAnswer) deliver(w http.ResponseWriter) {
 	h.WriteHeader(http.StatusOK)
@@ -92,11 +99,10 @@ func (m *middleware) serveHeld(next http.Handler, w http.ResponseWriter, c *call
 		h.silent = errBypassed
 	}
 	err := m.bound.Do(m.arrived(c.r), []any{c}, func(ctx context.Context) error {
-		c.ran = true
-		next.ServeHTTP(h, c.request(ctx))
+		c.handle(ctx, next, h)
 		return h.outcome()
 	})
-	if err == nil || errors.Is(err, errRefused) && !errors.Is(err, latchkey.ErrOutcomeUnknown) {
+	if err == nil || refusedOnly(err) {
 		h.deliver(w)
 		return
 	}

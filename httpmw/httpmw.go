@@ -86,8 +86,7 @@ func (m *middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Req
 		return
 	}
 	err := m.bound.Do(m.arrived(r), []any{c}, func(ctx context.Context) error {
-		c.ran = true
-		next.ServeHTTP(w, c.request(ctx))
+		c.handle(ctx, next, w)
 		return nil
 	})
 	if err != nil {

@@ -103,6 +103,10 @@ func TestAnAnswerIsHeldBackUntilCommit(t *testing.T) {
 			fmt.Fprint(w, "done")
 			<-r.Context().Done()
 		}, http.StatusServiceUnavailable, `"code":"LEASE_LOST"`, 0},
+		"the lease is lost, and the handler says so": {func(_ *testing.T, w http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			http.Error(w, "too late", http.StatusInternalServerError)
+		}, http.StatusServiceUnavailable, `"code":"LEASE_LOST"`, 0},
 		"too long": {func(t *testing.T, w http.ResponseWriter, _ *http.Request) {
 			if _, err := fmt.Fprint(w, strings.Repeat("x", 101)); err == nil {
 				t.Error("the handler is not told that its answer is too long")
@@ -123,7 +127,7 @@ func TestAnAnswerIsHeldBackUntilCommit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db.MustExec("UPDATE account SET n = 0")
 			maxHold := time.Minute
-			if name == "the lease is lost" {
+			if strings.HasPrefix(name, "the lease is lost") {
 				maxHold = 50 * time.Millisecond
 			}
 			b := newBank(t, db, maxHold, func(w http.ResponseWriter, r *http.Request) {

@@ -82,8 +82,10 @@ type importKey struct{}
 // ImportLeases returns a context in which the locks that a caller exported count as held, once the store has confirmed
 // each: acquiring one of them enters it, as if the caller's function had called this one in the same process. While
 // work goes on under it the store is asked again, every second or more often; when the caller has released or lost the
-// lock, the work's context ends with [ErrLeaseLost]. Fencing tokens stay with the caller: a lock that is to mint
-// one can't be entered like this.
+// lock, the work's context ends with [ErrLeaseLost]. Fencing tokens stay with the caller: a lock that is to mint one can't be
+// entered like this, and a transaction that is to be fenced is not begun under one that was, whether the store or the
+// database ([DatabaseTokens]) mints; say [WithoutFence] for one that writes nothing that the lock guards. COMMIT under such a
+// lock has half of what the caller's lease had left, if [CommitTimeout] allows more.
 //
 // text is what [ExportLeases] returned; anything else is ignored, and so is what the store does not confirm. Import only
 // what came from a service that is trusted: the text of somebody who saw such a call is as good.
@@ -135,7 +137,7 @@ func (l *Locks) enterHeld(ctx context.Context, near *leaseCtx, level *txLevel, f
 		case r.mint:
 			return nil, errNoBorrowedTokens
 		}
-		g := &grant{locks: l, full: full, proof: proof, ours: true, since: sent}
+		g := &grant{locks: l, full: full, proof: proof, ours: true, since: sent, grant: op.Remaining}
 		g.item.Lease, g.item.Ref = min(op.Remaining, proofLease), g
 		l.dog.Add(&g.item, sent)
 		bounds := *r

@@ -92,8 +92,12 @@ func (m *TxManager) fences(o *txConfig) bool {
 	return m != nil && m.fence != fenceOff && !o.unfenced && !o.readOnly
 }
 
-// row makes the row that a transaction raises for a hold.
+// row makes the row that a transaction raises for a hold. Whoever only borrowed the lock raises none, wherever tokens come
+// from: it would fence off the caller, who works under the same lock, or wait for a transaction that waits for it.
 func (m *TxManager) row(ctx context.Context, t *txn, h *hold) (*fenceRow, error) {
+	if h.g.proof != "" {
+		return nil, errNoBorrowedTokens
+	}
 	for lv := t.outer; lv != nil; lv = lv.t.outer {
 		if lv.t.open() && lv.t.raised(h.g.full) {
 			return nil, fmt.Errorf("latchkey: the transaction around this one holds the fence of %s until it ends; "+

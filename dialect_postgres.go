@@ -94,3 +94,5 @@ func (postgresDialect) verdict(err error) verdict {
 	}
 	return verdictUnclear
 }
+
+func (d postgresDialect) commitVerdict(err error) verdict { return d.verdict(err) }

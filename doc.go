@@ -52,7 +52,10 @@
 //
 // A fence covers the one database whose transactions raise it, and what is read and written in them. It does not cover what
 // is read before the first of them, and no other system: hand [Lease.Token] to those, and have them refuse a smaller one.
-// On MySQL a statement that ends the transaction by itself (CREATE TABLE and the like) ends the fence too.
+//
+// A database may end a transaction on its own account: MySQL after a deadlock or at a CREATE TABLE, SQLite when a write is
+// interrupted. What the function does after that is never committed, whether it has seen the error or not. The call answers
+// [ErrRollbackOnly], or [ErrOutcomeUnknown] where a part of it may have been committed before.
 //
 // # Errors
 //

@@ -29,7 +29,7 @@ const (
 	minPruneAge   = time.Hour
 	schemaTries   = 5
 	firstFenceGap = time.Millisecond
-	spareConnWait = time.Second // for a connection beside the transaction's own
+	spareConnWait = 100 * time.Millisecond // for a connection beside the transaction's own
 )
 
 // fenceRow is one lock's row in latchkey_fence, as a transaction raises it.

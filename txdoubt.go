@@ -92,3 +92,26 @@ func (e unknownError) Unwrap() error {
 	}
 	return e.err
 }
+
+// goneError is a transaction that the database has ended before COMMIT, nobody knows how. It matches [ErrOutcomeUnknown].
+type goneError struct {
+	err    error
+	fenced bool
+}
+
+func (e goneError) Error() string {
+	text := fmt.Sprintf("%v: %v; look at what it wrote before calling again", ErrOutcomeUnknown, e.err)
+	if !e.fenced {
+		text += "; with fencing (Fenced()) and a lock a rollback is told from the rest"
+	}
+	return text
+}
+func (e goneError) Is(target error) bool { return target == ErrOutcomeUnknown }
+
+// Unwrap returns the function's error, unless it is one of ours that says "rolled back".
+func (e goneError) Unwrap() error {
+	if errors.Is(e.err, errTxGone) {
+		return nil
+	}
+	return e.err
+}

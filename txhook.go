@@ -134,8 +134,7 @@ func (t *txn) run(fn func(context.Context, *Tx) error) error {
 	limit, err := t.ready(err)
 	decided = true
 	if err != nil {
-		t.rollback()
-		return err
+		return t.rolledBack(t.rollback(), err)
 	}
 	return t.commit(limit)
 }
@@ -168,6 +167,12 @@ func (t *txn) ready(err error) (limit time.Duration, _ error) {
 	if err := t.ended(); err != nil {
 		return 0, err
 	}
+	if err := t.s.intact(&t.ctx); err != nil {
+		if cause := t.ended(); cause != nil && !errors.Is(err, cause) {
+			err = errors.Join(err, cause)
+		}
+		return 0, err
+	}
 	return t.covered()
 }
 
@@ -194,8 +199,9 @@ func (t *txn) commit(limit time.Duration) error {
 	}
 }
 
-// rollback returns when the transaction has been rolled back and its hooks have run.
-func (t *txn) rollback() {
+// rollback returns when the transaction has been rolled back and its hooks have run. The outcome is unknown if the
+// database had ended the transaction before, one way or the other.
+func (t *txn) rollback() Outcome {
 	t.enter(txEnding)
 	over := txFinishedError{"its function has returned"}
 	t.ctx.cancel(over) // ends statements of goroutines that it left behind
@@ -204,7 +210,26 @@ func (t *txn) rollback() {
 	} else {
 		t.s.discard() // a statement still runs
 	}
-	t.settle(OutcomeRolledBack)
+	o := OutcomeRolledBack
+	if t.s.untold.Load() && !t.cfg.readOnly {
+		o = OutcomeUnknown
+		if t.m.dialect == MySQL && t.lookUp() == OutcomeRolledBack {
+			o = OutcomeRolledBack // the fence would have been committed with the rest
+		}
+	}
+	t.settle(o)
+	return o
+}
+
+// rolledBack makes the error of a transaction that was not committed.
+func (t *txn) rolledBack(o Outcome, err error) error {
+	switch {
+	case o == OutcomeUnknown:
+		return goneError{err, len(t.fences) > 0}
+	case errors.Is(err, errTxGone) && !errors.Is(err, ErrRollbackOnly):
+		return rollbackOnlyError{err}
+	}
+	return err
 }
 
 func (t *txn) enter(p txPhase) {

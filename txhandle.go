@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"io"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -184,15 +183,21 @@ func (s *session) endWith(ctx context.Context) context.Context {
 
 // openRows are rows with what ends their query, or only that.
 type openRows struct {
-	rows   io.Closer
+	rows interface {
+		Next() bool
+		Close() error
+	}
 	cancel context.CancelFunc
 }
 
-// Close implements io.Closer.
+// Close implements io.Closer. It reads the rows to their end: while the driver itself does that, nothing can stop it.
 func (r openRows) Close() error {
 	defer r.cancel()
 	if r.rows == nil {
 		return nil
+	}
+	for r.rows.Next() {
+		continue
 	}
 	return r.rows.Close()
 }

@@ -169,13 +169,10 @@ func (t *txn) ready(err error) (limit time.Duration, _ error) {
 	if err := t.root.failure(); err != nil {
 		return 0, err
 	}
-	if err := t.ended(); err != nil {
+	if err := t.s.intact(); err != nil {
 		return 0, err
 	}
-	if err := t.s.intact(&t.ctx); err != nil {
-		if cause := t.ended(); cause != nil && !errors.Is(err, cause) {
-			err = errors.Join(err, cause)
-		}
+	if err := t.ended(); err != nil {
 		return 0, err
 	}
 	return t.covered()

@@ -1,7 +1,6 @@
 package latchkey
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,9 +13,7 @@ import (
 var errTxGone = errors.New("latchkey: the database has ended the transaction before COMMIT was sent")
 
 // intact makes sure, once no statement runs any more, that the transaction can be committed and is the one that was begun.
-func (s *session) intact(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, endTimeout, errEndTimeout)
-	defer cancel()
+func (s *session) intact() error {
 	if s.m.dialect != MySQL {
 		return s.lost(nil)
 	}
@@ -24,7 +21,7 @@ func (s *session) intact(ctx context.Context) error {
 		return fmt.Errorf("latchkey: what the function has left open could not be closed within %v; "+
 			"close rows, and wait for goroutines that use statements", endTimeout)
 	}
-	return s.marked(ctx)
+	return s.marked()
 }
 
 // lost returns what has shown that the transaction is not there any more; err is how its last statement ended.
@@ -65,15 +62,15 @@ func (s *session) keep(c io.Closer) {
 	s.open = append(s.open, c)
 }
 
-// closeOpen closes what was left open. It reports whether that was done in time: to close rows is to read the rest of
-// them, and a statement can't be closed while somebody runs it.
+// closeOpen closes what was left open. It reports whether that was done in time: rows have to be read to their end, and a
+// statement can't be closed while somebody runs it.
 func (s *session) closeOpen() bool {
 	s.mu.Lock()
 	open := s.open
 	s.open = nil
 	s.mu.Unlock()
 	if len(open) == 0 {
-		return true
+		return !s.stuck.Load()
 	}
 	closed := make(chan struct{})
 	s.m.enders.run(func() {
@@ -89,6 +86,7 @@ func (s *session) closeOpen() bool {
 		return true
 	case <-timer.C:
 	}
+	s.stuck.Store(true)
 	for _, c := range open {
 		if rows, ok := c.(openRows); ok {
 			rows.cancel() // the driver closes the connection

@@ -54,8 +54,8 @@ func (s *session) beginText(ctx context.Context, o *txConfig, fenced bool) error
 }
 
 // marked makes sure that the transaction is still the one that was begun.
-func (s *session) marked(ctx context.Context) error {
-	_, err := s.conn.ExecContext(ctx, "RELEASE SAVEPOINT "+mysqlMark)
+func (s *session) marked() error {
+	err := s.end(endTimeout, errEndTimeout, "RELEASE SAVEPOINT "+mysqlMark, nil)
 	if n, ok := mysqlNumber(err); ok && n == 1305 { // does not exist
 		s.untold.Store(true)
 		return fmt.Errorf("%w: rolled back, after a deadlock for example, or committed by a statement like CREATE TABLE; "+

@@ -59,6 +59,7 @@ type session struct {
 
 	unseen   atomic.Bool // rows or statements were handed out, whose errors are not seen here
 	prepared atomic.Bool // statements were
+	stuck    atomic.Bool // in what was left open
 	untold   atomic.Bool // the transaction is gone, and nobody knows how it ended
 
 	mu   sync.Mutex
@@ -169,13 +170,15 @@ func (s *session) end(timeout time.Duration, late error, text string, f func() e
 	if s.tx == nil {
 		ctx, cancel := context.WithTimeoutCause(backgroundCtx, timeout, late)
 		defer cancel()
-		_, err := s.conn.ExecContext(ctx, text)
-		if err != nil && ctx.Err() != nil {
-			return errors.Join(late, err)
+		f = func() error {
+			_, err := s.conn.ExecContext(ctx, text)
+			if err != nil && ctx.Err() != nil {
+				return errors.Join(late, err)
+			}
+			return err
 		}
-		return err
 	}
-	// The driver's own way, on another goroutine, for drivers that do not listen to the context either.
+	// On another goroutine, for drivers that do not listen to the context, and connections that somebody else is stuck in.
 	done := make(chan error, 1)
 	s.m.enders.run(func() { done <- f() })
 	timer := time.NewTimer(timeout)

@@ -21,6 +21,7 @@ type counting struct {
 	children []*testenv.ChildProcess
 	events   chan counterEvent
 	paused   map[int]bool
+	stopping bool // the children have been told to end
 	pauses   int
 	losses   int // leases that were lost inside a function, so far
 	total    counterResult
@@ -89,7 +90,7 @@ func (r *counting) step(t *testing.T, e counterEvent, lease time.Duration) {
 	case e.line == "lost":
 		r.losses++
 	case e.line == "pause":
-		if r.paused[e.child] {
+		if r.paused[e.child] || r.stopping { // it may have ended by now
 			return
 		}
 		r.pauses++
@@ -227,6 +228,7 @@ func (r *counting) chaos(t *testing.T, lease time.Duration, enough int) {
 	if faults < 6 {
 		t.Errorf("only %d stops and %d faults of Redis happened, and %d leases were lost", r.pauses, faults, r.losses)
 	}
+	r.stopping = true
 	for _, c := range r.children {
 		c.Sayf(t, "stop")
 	}

@@ -138,7 +138,8 @@
 //
 // With [latchkey.Transactional] the handler runs in a transaction, and its answer is held back, within a bound
 // ([MaxAnswer]), until the database has answered COMMIT: the caller never sees 200 for work that was undone. A status of
-// 400 or more rolls back. The ResponseWriter can't flush or be hijacked then.
+// 400 or more rolls back. The ResponseWriter can't flush or be hijacked then; deadlines
+// and trailers work.
 //
 // # What the caller gets
 //
@@ -155,5 +156,9 @@
 //
 // with a problem document (RFC 9457) that contains neither the key nor what a backend said. A caller that is gone, or
 // whose server cancelled it, gets no answer: the connection is aborted as by [http.ErrAbortHandler], since returning
-// without one would be 200. [OnError] replaces all of them.
+// without one would be 200. Where a router recovers from that, as gin does, the answer is 503. [OnError] replaces all of
+// them.
+//
+// Outside a transaction the handler answers for a lost lease itself: one that returns in silence when its context ends
+// answers 200, as it would without a lock. [context.Cause] tells a lost lease from a caller that is gone.
 package httpmw

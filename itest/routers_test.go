@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -221,5 +222,38 @@ func TestWebSocketUnderALock(t *testing.T) {
 		cancel()
 		eventually(t, name+": the lock is released", func() bool { return store.Len() == 0 })
 		srv.Close()
+	}
+}
+
+// gin recovers from the panic that aborts a connection, and says 200 if nobody has said anything else.
+func TestAServerThatStopsWhileACallerOfGinWaitsDoesNotSayOK(t *testing.T) {
+	waiting := make(chan struct{}, 1)
+	store := memstore.New()
+	locks := latchkey.New(store, latchkey.Observe(latchkey.ObserverFunc(func(_ context.Context, e latchkey.Event) {
+		if e.Kind == latchkey.EventWaiting {
+			waiting <- struct{}{}
+		}
+	})))
+	defer locks.Close()
+	lease, err := latchkey.New(store).Acquire(t.Context(), "o")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Release(context.Background())
+	gin.SetMode(gin.ReleaseMode)
+	g := gin.New()
+	g.Use(gin.RecoveryWithWriter(io.Discard))
+	g.Any("/", adapters.GinLock(httpmw.New(locks.WithLock("o", latchkey.WaitForever()))), func(*gin.Context) {
+		t.Error("the handler ran without its lock")
+	})
+	base, stop := context.WithCancel(t.Context())
+	srv := httptest.NewUnstartedServer(g)
+	srv.Config.BaseContext = func(net.Listener) context.Context { return base }
+	srv.Start()
+	defer srv.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	go func() { <-waiting; stop() }()
+	if status, body := get(t, srv.URL); status != http.StatusServiceUnavailable {
+		t.Errorf("the caller saw %d %q, want 503", status, body)
 	}
 }

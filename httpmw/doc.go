@@ -21,7 +21,8 @@
 // member that is there in two cases is refused for the same reason; lists in it can't be used: declare a type.
 //
 // Path values are what [http.Request.PathValue] says, unescaped if the router has not done so, so that one resource has
-// one key however its path was written. The middleware must run inside the router: around a single route, not around
+// one key however its path was written. The rest of a path, as in gin's *rest, has gin's slash in front, which others leave
+// out: two routers don't share such keys. The middleware must run inside the router: around a single route, not around
 // the mux. http.ServeMux and chi provide path values by themselves. gin and echo need a few lines, which pass on the path
 // values, the answer and the errors of their handlers:
 //

@@ -257,3 +257,32 @@ func TestAServerThatStopsWhileACallerOfGinWaitsDoesNotSayOK(t *testing.T) {
 		t.Errorf("the caller saw %d %q, want 503", status, body)
 	}
 }
+
+// The rest of a path has one key per router: gin's begins with the slash, as its own c.Param says.
+func TestTheRestOfAPathAsEachRouterHasIt(t *testing.T) {
+	locks := latchkey.New(memstore.New())
+	defer locks.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	for _, name := range []string{"rest", "*"} {
+		for router, h := range routers(httpmw.New(locks.WithLock(`f:#{path["`+name+`"]}`)), sayKey) {
+			want := map[bool]string{true: "f:a/b c"}[(name == "rest") == (router == "http.ServeMux")]
+			if strings.HasPrefix(router, "gin") {
+				want = map[string]string{"rest": "f:/a/b c"}[name]
+			}
+			if router == "chi, mounted" {
+				continue // it has no such route
+			}
+			srv := httptest.NewServer(h)
+			for _, path := range []string{"/files/a/b%20c", "/files/%61/b%20c"} {
+				status, got := get(t, srv.URL+path)
+				if want == "" && status == http.StatusBadRequest {
+					continue
+				}
+				if got = strings.ReplaceAll(got, "%20", " "); got != want {
+					t.Errorf("%s: path.%s of %s is %d %q, want %q", router, name, path, status, got, want)
+				}
+			}
+			srv.Close()
+		}
+	}
+}

@@ -21,7 +21,8 @@
 // member that is there in two cases is refused for the same reason; lists in it can't be used: declare a type.
 //
 // Path values are what [http.Request.PathValue] says, unescaped if the router has not done so, so that one resource has
-// one key however its path was written. The middleware must run inside the router: around a single route, not around
+// one key however its path was written. The rest of a path, as in gin's *rest, has gin's slash in front, which others leave
+// out: two routers don't share such keys. The middleware must run inside the router: around a single route, not around
 // the mux. http.ServeMux and chi provide path values by themselves. gin and echo need a few lines, which pass on the path
 // values, the answer and the errors of their handlers:
 //
@@ -138,7 +139,8 @@
 //
 // With [latchkey.Transactional] the handler runs in a transaction, and its answer is held back, within a bound
 // ([MaxAnswer]), until the database has answered COMMIT: the caller never sees 200 for work that was undone. A status of
-// 400 or more rolls back. The ResponseWriter can't flush or be hijacked then.
+// 400 or more rolls back. The ResponseWriter can't flush or be hijacked then; deadlines
+// and trailers work.
 //
 // # What the caller gets
 //
@@ -155,5 +157,9 @@
 //
 // with a problem document (RFC 9457) that contains neither the key nor what a backend said. A caller that is gone, or
 // whose server cancelled it, gets no answer: the connection is aborted as by [http.ErrAbortHandler], since returning
-// without one would be 200. [OnError] replaces all of them.
+// without one would be 200. Where a router recovers from that, as gin does, the answer is 503. [OnError] replaces all of
+// them.
+//
+// Outside a transaction the handler answers for a lost lease itself: one that returns in silence when its context ends
+// answers 200, as it would without a lock. [context.Cause] tells a lost lease from a caller that is gone.
 package httpmw

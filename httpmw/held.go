@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
+	"time"
 
 	"github.com/latchkey-go/latchkey"
 )
@@ -33,6 +35,7 @@ func MaxAnswer(bytes int) Option {
 // heldAnswer is the ResponseWriter of a handler that runs in a transaction: what the caller sees depends on COMMIT. It
 // offers nothing that would send something before: no Flush, no Hijack.
 type heldAnswer struct {
+	conn   *http.ResponseController
 	header http.Header
 	sent   http.Header // header as it was at WriteHeader
 	status int
@@ -44,8 +47,11 @@ type heldAnswer struct {
 
 func (h *heldAnswer) Header() http.Header { return h.header }
 
-// WriteHeader implements [http.ResponseWriter].
+// WriteHeader implements [http.ResponseWriter]. As there, a status that is none panics.
 func (h *heldAnswer) WriteHeader(status int) {
+	if status < 100 || status > 999 {
+		panic(fmt.Sprintf("httpmw: invalid WriteHeader code %v", status))
+	}
 	if h.status == 0 && status >= http.StatusOK { // interim answers can't be held back: dropped
 		h.status, h.sent = status, h.header.Clone()
 	}
@@ -59,6 +65,12 @@ func (h *heldAnswer) Write(b []byte) (int, error) {
 	}
 	return h.body.Write(b)
 }
+
+// What [http.ResponseController] can do without sending anything.
+
+func (h *heldAnswer) SetReadDeadline(end time.Time) error  { return h.conn.SetReadDeadline(end) }
+func (h *heldAnswer) SetWriteDeadline(end time.Time) error { return h.conn.SetWriteDeadline(end) }
+func (h *heldAnswer) EnableFullDuplex() error              { return h.conn.EnableFullDuplex() }
 
 // outcome is what the handler's answer means for the transaction.
 func (h *heldAnswer) outcome() error {
@@ -86,12 +98,13 @@ func (h *heldAnswer) deliver(w http.ResponseWriter) {
 	clear(w.Header())
 	maps.Copy(w.Header(), h.sent)
 	w.WriteHeader(h.status)
-	_, _ = w.Write(h.body.Bytes()) // a caller that is gone can't be told
+	_, _ = w.Write(h.body.Bytes())  // a caller that is gone can't be told
+	maps.Copy(w.Header(), h.header) // trailers: of what was set after WriteHeader, net/http sends these only
 }
 
 // serveHeld runs next in the decorator's transaction. The caller gets its answer when the database has answered.
 func (m *middleware) serveHeld(next http.Handler, w http.ResponseWriter, c *call) {
-	h := &heldAnswer{header: w.Header().Clone(), limit: m.maxAnswer}
+	h := &heldAnswer{conn: http.NewResponseController(w), header: w.Header().Clone(), limit: m.maxAnswer}
 	if h.header == nil {
 		h.header = make(http.Header)
 	}

@@ -37,6 +37,7 @@ func (p Problem) Write(w http.ResponseWriter) {
 	case p.Answered:
 		return
 	case p.Status == 0:
+		w.WriteHeader(http.StatusServiceUnavailable) // never sent, unless somebody recovers: then it must not be 200
 		panic(http.ErrAbortHandler)
 	}
 	body, err := json.Marshal(p)

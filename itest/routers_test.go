@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -221,5 +222,67 @@ func TestWebSocketUnderALock(t *testing.T) {
 		cancel()
 		eventually(t, name+": the lock is released", func() bool { return store.Len() == 0 })
 		srv.Close()
+	}
+}
+
+// gin recovers from the panic that aborts a connection, and says 200 if nobody has said anything else.
+func TestAServerThatStopsWhileACallerOfGinWaitsDoesNotSayOK(t *testing.T) {
+	waiting := make(chan struct{}, 1)
+	store := memstore.New()
+	locks := latchkey.New(store, latchkey.Observe(latchkey.ObserverFunc(func(_ context.Context, e latchkey.Event) {
+		if e.Kind == latchkey.EventWaiting {
+			waiting <- struct{}{}
+		}
+	})))
+	defer locks.Close()
+	lease, err := latchkey.New(store).Acquire(t.Context(), "o")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Release(context.Background())
+	gin.SetMode(gin.ReleaseMode)
+	g := gin.New()
+	g.Use(gin.RecoveryWithWriter(io.Discard))
+	g.Any("/", adapters.GinLock(httpmw.New(locks.WithLock("o", latchkey.WaitForever()))), func(*gin.Context) {
+		t.Error("the handler ran without its lock")
+	})
+	base, stop := context.WithCancel(t.Context())
+	srv := httptest.NewUnstartedServer(g)
+	srv.Config.BaseContext = func(net.Listener) context.Context { return base }
+	srv.Start()
+	defer srv.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	go func() { <-waiting; stop() }()
+	if status, body := get(t, srv.URL); status != http.StatusServiceUnavailable {
+		t.Errorf("the caller saw %d %q, want 503", status, body)
+	}
+}
+
+// The rest of a path has one key per router: gin's begins with the slash, as its own c.Param says.
+func TestTheRestOfAPathAsEachRouterHasIt(t *testing.T) {
+	locks := latchkey.New(memstore.New())
+	defer locks.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	for _, name := range []string{"rest", "*"} {
+		for router, h := range routers(httpmw.New(locks.WithLock(`f:#{path["`+name+`"]}`)), sayKey) {
+			want := map[bool]string{true: "f:a/b c"}[(name == "rest") == (router == "http.ServeMux")]
+			if strings.HasPrefix(router, "gin") {
+				want = map[string]string{"rest": "f:/a/b c"}[name]
+			}
+			if router == "chi, mounted" {
+				continue // it has no such route
+			}
+			srv := httptest.NewServer(h)
+			for _, path := range []string{"/files/a/b%20c", "/files/%61/b%20c"} {
+				status, got := get(t, srv.URL+path)
+				if want == "" && status == http.StatusBadRequest {
+					continue
+				}
+				if got = strings.ReplaceAll(got, "%20", " "); got != want {
+					t.Errorf("%s: path.%s of %s is %d %q, want %q", router, name, path, status, got, want)
+				}
+			}
+			srv.Close()
+		}
 	}
 }

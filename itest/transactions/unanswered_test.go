@@ -19,7 +19,7 @@ import (
 func TestStatementOfTheTransactionThatIsNotAnswered(t *testing.T) {
 	words := map[string]map[string]string{
 		"postgres": {"BEGIN": "begin", "fence": "INTO latchkey_fence", "ROLLBACK": "rollback"},
-		"mariadb":  {"BEGIN": "START TRANSACTION", "fence": "UPDATE latchkey_fence", "ROLLBACK": "ROLLBACK"},
+		"mariadb":  {"BEGIN": "SAVEPOINT latchkey_begin", "fence": "UPDATE latchkey_fence", "ROLLBACK": "ROLLBACK"},
 	}
 	for _, kind := range []string{"postgres", "mariadb"} {
 		for what, tt := range map[string]struct {

@@ -23,6 +23,9 @@ func (d *Decorator) Bind(name string, vars ...KeyVar) (*Bound, error) {
 // Transactional reports whether calls run in a transaction of their own: what they answer has to wait for its outcome.
 func (b *Bound) Transactional() bool { return b.b.tx != nil }
 
+// Waits reports whether calls wait for a lock that is busy: an adapter has to notice then that its caller goes away.
+func (b *Bound) Waits() bool { return b.b.request.wait != 0 }
+
 // Do runs fn under the lock of these arguments, the values of the variables in their order, in the way of [Func]: with
 // a context that ends with the lease, a release however fn ends, and a loss joined to fn's error. If there is no
 // lock fn is not called and the error matches [ErrBusy], [ErrKey] or [ErrStore].

@@ -24,8 +24,9 @@ import (
 //
 // Call it before the function returns. The lease's context has the values of ctx, and ends with the lease, not with ctx.
 // The lease is lost when it has lasted for atMost, so that one that is forgotten does not block its key for as long as
-// the process lives; what [LeaseFor] or [MaxHold] allow the function counts too. If the function is in a transaction,
-// that ends with the function: give the work one of its own.
+// the process lives; what [LeaseFor] or [MaxHold] allow the function counts too. The transaction that the function may be
+// in is none of the work's: [TxFrom] does not find it, and [TxManager.InTx] begins another one. If both are fenced that
+// one waits until the function's is over, for [FenceWait] at most.
 //
 // The error matches [ErrLeaseLost]: ctx carries no lease, or none that is still held.
 func Detach(ctx context.Context, atMost time.Duration) (*Lease, error) {
@@ -40,7 +41,11 @@ func Detach(ctx context.Context, atMost time.Duration) (*Lease, error) {
 		return nil, fmt.Errorf("%w: Detach: the context carries no lease that is held; call it in the locked function", ErrLeaseLost)
 	}
 	le := &Lease{holds: make([]*hold, 0, len(c.lease.holds))}
-	le.init(context.WithoutCancel(ctx), c.lease.locks, carried(ctx), &request{template: c.lease.template})
+	work := context.WithoutCancel(ctx)
+	if levelOf(ctx) != nil {
+		work = inLevel(work, nil)
+	}
+	le.init(work, c.lease.locks, carried(ctx), &request{template: c.lease.template})
 	now := watchdog.Now()
 	for _, h := range c.lease.holds {
 		if !h.enter(now) {

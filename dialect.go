@@ -37,6 +37,8 @@ type dialect interface {
 	snapshot() string
 	// verdict reads the driver's error.
 	verdict(err error) verdict
+	// commitVerdict reads the error of COMMIT: it must be certain that nothing was committed.
+	commitVerdict(err error) verdict
 }
 
 // verdict is what an error of the database says.

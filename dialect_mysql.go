@@ -77,6 +77,20 @@ func (mysqlDialect) verdict(err error) verdict {
 	return verdictUnclear
 }
 
+// Only what is known to be the server's own refusal is one. A proxy hands on in the same shape that it has lost the server.
+func (d mysqlDialect) commitVerdict(err error) verdict {
+	if number, ok := mysqlNumber(err); ok {
+		switch number {
+		case 1020, 1205, 1213: // changed since the snapshot, waited for a lock, deadlock (or another node's write)
+		case 1290, 1792, 1836: // the server or the transaction is read-only
+		case 3101: // refused by the group
+		default:
+			return verdictUnclear
+		}
+	}
+	return d.verdict(err)
+}
+
 // mysqlNumber finds the number in a *mysql.MySQLError, whose package is not ours to import.
 func mysqlNumber(err error) (uint64, bool) {
 	for ; err != nil; err = errors.Unwrap(err) {

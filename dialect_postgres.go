@@ -86,7 +86,7 @@ func (postgresDialect) verdict(err error) verdict {
 	}
 	// What the drivers say when the server answered COMMIT with ROLLBACK, since a statement had failed: pgx, lib/pq.
 	for _, text := range []string{
-		"commit unexpectedly resulted in rollback", "in a failed transaction", "unexpected command tag ROLLBACK", "tx is closed",
+		"commit unexpectedly resulted in rollback", "in a failed transaction", "unexpected command tag ROLLBACK",
 	} {
 		if strings.Contains(err.Error(), text) {
 			return verdictRefused
@@ -94,3 +94,5 @@ func (postgresDialect) verdict(err error) verdict {
 	}
 	return verdictUnclear
 }
+
+func (d postgresDialect) commitVerdict(err error) verdict { return d.verdict(err) }

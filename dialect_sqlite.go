@@ -74,3 +74,11 @@ func (sqliteDialect) verdict(err error) verdict {
 	}
 	return verdictUnclear
 }
+
+// Without a transaction to commit, something has ended it before.
+func (d sqliteDialect) commitVerdict(err error) verdict {
+	if noTransaction(err) {
+		return verdictUnclear
+	}
+	return d.verdict(err)
+}

@@ -41,18 +41,29 @@
 //
 // [NewTxManager] makes a manager over sqlx. [TxManager.InTx] runs a function in a transaction, [Transactional] has a
 // decorator do so under its lock, and a lock that is taken inside a transaction is carried by it. In each case the lock is let
-// go only when the database has answered COMMIT or ROLLBACK and the hooks ([AfterCommit] and its kin) have run: whoever gets it
-// next reads what was committed. [InScope] gives the same to transactions of other libraries.
+// go only when the transaction is over and the hooks ([AfterCommit] and its kin) have run: whoever gets it next reads what was
+// committed. Over means that the database has answered COMMIT or ROLLBACK. Where ROLLBACK is not answered within five
+// seconds, or a statement that the function has left behind still runs, it means that the connection was closed, without which
+// nothing of the transaction can be committed; the database may still hold its rows for a while. If COMMIT is not answered, and
+// how it ended can't be looked up, the lock is kept until the lease runs out.
 //
-// Without fencing, COMMIT is sent only while the lease lasts for as long as it may take. What remains is a holder that
-// believes in its lease: a process that was stopped between that look and COMMIT, or a store that forgot the lock. With
-// [Fenced], each transaction under the lock first raises the lock's row in the same database to its token, and none that was
-// begun under an older token can be committed after that: no update is lost, whatever the store did. The same row tells
-// how a COMMIT ended whose answer was lost; without it that is [ErrOutcomeUnknown].
+// [InScope] does as much as it can for transactions of other libraries: it carries locks, runs hooks, raises fences and checks
+// the lease before COMMIT. It can't look up the outcome of a COMMIT whose answer was lost, begin anew what fails at the fence,
+// get a newer token from a store that has forgotten its counter, or limit on MariaDB how long a transaction stands still.
+//
+// COMMIT is sent only while the lease lasts for as long as it may take. With a lease shorter than twice [CommitTimeout] that
+// is half of the lease; a fenced COMMIT may then outlast the lease, as its fence keeps others out. What remains without
+// fencing is a holder that believes in its lease: a process that was stopped between that look and COMMIT, or a store that
+// forgot the lock. With [Fenced], each transaction under the lock first raises the lock's row in the same database to its
+// token, and none that was begun under an older token can be committed after that: no update is lost, whatever the store
+// did. The same row tells how a COMMIT ended whose answer was lost; without it that is [ErrOutcomeUnknown].
 //
 // A fence covers the one database whose transactions raise it, and what is read and written in them. It does not cover what
 // is read before the first of them, and no other system: hand [Lease.Token] to those, and have them refuse a smaller one.
-// On MySQL a statement that ends the transaction by itself (CREATE TABLE and the like) ends the fence too.
+//
+// A database may end a transaction on its own account: MySQL after a deadlock or at a CREATE TABLE, SQLite when a write is
+// interrupted. What the function does after that is never committed, whether it has seen the error or not. The call answers
+// [ErrRollbackOnly], or [ErrOutcomeUnknown] where a part of it may have been committed before.
 //
 // # Errors
 //

@@ -25,11 +25,11 @@ const (
 
 const (
 	fenceTries    = 10 // how often a transaction is begun anew because its fence failed
-	fenceRemints  = 3
+	fenceRemints  = 3  // for one lock
 	minPruneAge   = time.Hour
 	schemaTries   = 5
 	firstFenceGap = time.Millisecond
-	spareConnWait = time.Second // for a connection beside the transaction's own
+	spareConnWait = 100 * time.Millisecond // for a connection beside the transaction's own
 )
 
 // fenceRow is one lock's row in latchkey_fence, as a transaction raises it.
@@ -42,6 +42,7 @@ type fenceRow struct {
 	seq      int64  // which of the hold's transactions it is
 	wait     time.Duration
 	idle     time.Duration
+	mints    int // how often it got a newer token
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }
@@ -91,10 +92,14 @@ func (m *TxManager) fences(o *txConfig) bool {
 	return m != nil && m.fence != fenceOff && !o.unfenced && !o.readOnly
 }
 
-// row makes the row that a transaction raises for a hold.
+// row makes the row that a transaction raises for a hold. Whoever only borrowed the lock raises none, wherever tokens come
+// from: it would fence off the caller, who works under the same lock, or wait for a transaction that waits for it.
 func (m *TxManager) row(ctx context.Context, t *txn, h *hold) (*fenceRow, error) {
+	if h.g.proof != "" {
+		return nil, errNoBorrowedTokens
+	}
 	for lv := t.outer; lv != nil; lv = lv.t.outer {
-		if lv.t.raised(h.g.full) {
+		if lv.t.open() && lv.t.raised(h.g.full) {
 			return nil, fmt.Errorf("latchkey: the transaction around this one holds the fence of %s until it ends; "+
 				"join it, or begin this one with WithoutFence() if it writes nothing that the lock guards", quote(h.g.key()))
 		}

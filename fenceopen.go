@@ -17,7 +17,6 @@ type opening struct {
 	fresh []*hold // taken for this transaction: nobody has read anything under them yet
 	rows  []*fenceRow
 	start time.Time
-	mints int
 }
 
 // begin opens the transaction in the database.
@@ -126,16 +125,16 @@ func (o *opening) refused(ctx context.Context, f *fenceRow) error {
 	if err != nil {
 		return m.fenceFailed(f.h, err)
 	}
-	return f.remint(ctx, m, slices.Contains(o.fresh, f.h), &o.mints, seen)
+	return f.remint(ctx, m, slices.Contains(o.fresh, f.h), seen)
 }
 
 // remint gets the row a token above the one that the database has seen. Only for a hold under which nothing has run:
 // the store may be behind, and says whether the lock is ours. Otherwise the refusal is final.
-func (f *fenceRow) remint(ctx context.Context, m *TxManager, fresh bool, mints *int, seen int64) error {
-	if !fresh || m.fence != fenceStore || *mints >= fenceRemints {
+func (f *fenceRow) remint(ctx context.Context, m *TxManager, fresh bool, seen int64) error {
+	if !fresh || m.fence != fenceStore || f.mints >= fenceRemints {
 		return fencedError{f.h.g.key(), f.token, seen}
 	}
-	*mints++
+	f.mints++
 	if err := f.h.mintAbove(ctx, seen); err != nil {
 		return err
 	}
@@ -160,7 +159,6 @@ func (t *txn) fenceInside(ctx context.Context, h *hold, fresh bool) error {
 		t.root.fail(err)
 		return t.m.fenceFailed(h, err)
 	}
-	mints := 0
 	for {
 		ok, err := t.m.raise(ctx, t.s.run, f)
 		if err != nil {
@@ -180,7 +178,7 @@ func (t *txn) fenceInside(ctx context.Context, h *hold, fresh bool) error {
 			t.root.fail(err)
 			return err
 		}
-		if err := f.remint(ctx, t.m, fresh, &mints, row.token); err != nil {
+		if err := f.remint(ctx, t.m, fresh, row.token); err != nil {
 			return err
 		}
 	}

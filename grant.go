@@ -34,7 +34,7 @@ type grant struct {
 	ours bool
 	// pending: asked for and refused, with a place in the store's queue.
 	pending  bool
-	grant    time.Duration    // how long the lock lives if the store hands it over
+	grant    time.Duration    // how long the lock lives if the store hands it over; with a proof, had left when it was shown
 	queuedAt watchdog.Reading // when the last refused request was sent
 	ticket   int64            // the place it had
 	wake     chan Push

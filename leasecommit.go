@@ -27,8 +27,8 @@ func (h *hold) cover(need time.Duration) error {
 	if g.fixed {
 		return lostError{g.key(), "LeaseFor leaves no time for COMMIT"}
 	}
-	if g.proof != "" { // the caller's, who renews it
-		return lostError{g.key(), "the caller's lease is not known to last for COMMIT"}
+	if g.proof != "" {
+		return g.proven(need)
 	}
 	op := l.ask(backgroundCtx, Op{Kind: OpRenew, Key: g.full, Owner: g.owner, Lease: g.item.Lease})
 	switch {
@@ -45,6 +45,22 @@ func (h *hold) cover(need time.Duration) error {
 	if g.item.Deadline.Left(now) < need {
 		return lostError{g.key(), "the store took too long to renew it for COMMIT"}
 	}
+	return nil
+}
+
+// proven makes sure that a borrowed lock lasts for need. Only the caller can renew it, and the store says how long it has.
+func (g *grant) proven(need time.Duration) error {
+	l, sent := g.locks, watchdog.Now()
+	op := l.ask(backgroundCtx, Op{Kind: OpProve, Key: g.full, Owner: g.proof})
+	switch {
+	case op.Err != nil:
+		return lostError{g.key(), "it could not be confirmed for COMMIT: " + op.Err.Error()}
+	case !op.OK || op.Remaining <= 0:
+		return g.gone()
+	case sent.Add(op.Remaining).Sub(watchdog.Now()) < need:
+		return lostError{g.key(), "the caller's lease leaves no time for COMMIT"}
+	}
+	l.dog.ExtendFor(&g.item, sent, min(op.Remaining, proofLease))
 	return nil
 }
 
@@ -71,9 +87,14 @@ func (h *hold) letExpire() {
 func (h *hold) fade() { h.g.locks.dog.Fix(&h.g.item) }
 
 // commitTime is how long a COMMIT under the hold may take: what the user has set, or else the default if the lease is not
-// too short for it.
+// too short for it. How long a caller's lease is cannot be known beforehand, so that it bounds what the user has set.
 func (h *hold) commitTime(c *txConfig) time.Duration {
-	if c.commitSet {
+	switch {
+	case h.g.proof != "" && c.commitSet:
+		return min(c.commitTimeout, h.g.grant/2)
+	case h.g.proof != "":
+		return min(c.commitTimeout, h.g.grant/2, proofLease/2)
+	case c.commitSet:
 		return c.commitTimeout
 	}
 	return min(c.commitTimeout, h.g.item.Lease/2)

@@ -8,7 +8,7 @@ import (
 )
 
 // Transactional runs the function in a transaction of the manager, under the decorator's lock: the lock is taken, then the
-// transaction begun; the lock is let go when the database has answered COMMIT or ROLLBACK and the hooks have run. The
+// transaction begun; the lock is let go when the transaction is over and the hooks have run, see [TxManager.InTx]. The
 // function finds its transaction with [TxFrom].
 //
 // An error of the function rolls back, as does a lock that is lost; see [TxManager.InTx] for everything else. A call

@@ -36,34 +36,54 @@ func travelID(full string) string {
 	return hex.EncodeToString(sum[:keyIDLen/2])
 }
 
-// ExportLeases returns a text that shows which locks ctx holds, for a call to a service that takes the same locks in the
-// same store: with [ImportLeases] it enters them instead of waiting for its own caller. It is empty if there are none.
+// ExportLeases returns a text that shows which locks ctx holds, by leases or by an open transaction, for a call to a service
+// that takes the same locks in the same store: with [ImportLeases] it enters them instead of waiting for its own caller. It
+// is empty if there are none. Of more than 32 locks the innermost travel. A store that can't prove who holds a lock
+// ([Capabilities].Proofs), such as quorumstore, lets nobody enter: there the callee waits for its caller.
 //
 // The text contains no key and no owner. Whoever has it can enter these locks for as long as they are held, at services
 // that import such texts, and nothing else: not renew, extend or release them, and not take them when they are released.
 // So send it only to services that you trust with that, over connections that nobody else reads. A lock that was
 // exported is not handed over to another caller in this process, so that the text is worthless once it is released.
 func ExportLeases(ctx context.Context) string {
-	var b strings.Builder
-	now, n := watchdog.Now(), 0
-	for c := carried(ctx); c != nil; c = c.outer {
-		if c.lease.released.Load() {
-			continue
+	var proofs []string
+	now := watchdog.Now()
+	for _, h := range enterable(ctx) {
+		if len(proofs) == maxTravel {
+			break
 		}
-		for _, h := range c.lease.holds {
-			proof, ok := h.prove(now)
-			if !ok || n == maxTravel {
-				continue
-			}
-			if n++; n > 1 {
-				b.WriteByte(',')
-			}
-			b.WriteString(travelID(h.g.full))
-			b.WriteByte('.')
-			b.WriteString(proof)
+		if proof, ok := h.prove(now); ok {
+			proofs = append(proofs, travelID(h.g.full)+"."+proof)
 		}
 	}
-	return b.String()
+	return strings.Join(proofs, ",")
+}
+
+// enterable lists the holds that a lock taken with ctx would enter, each once: those of the leases that ctx carries, then
+// those of the transactions that it is in.
+func enterable(ctx context.Context) []*hold {
+	holds := heldBy(ctx)
+	for lv := levelOf(ctx); lv != nil; lv = lv.t.outer {
+		for _, h := range lv.t.carriedHolds() {
+			if !slices.Contains(holds, h) {
+				holds = append(holds, h)
+			}
+		}
+	}
+	return holds
+}
+
+// carriedHolds lists the holds that the transaction carries; none when it is over.
+func (t *txn) carriedHolds() (holds []*hold) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.phase == txOver {
+		return nil
+	}
+	for _, le := range t.carried {
+		holds = append(holds, le.holds...)
+	}
+	return holds
 }
 
 // prove returns the proof of a hold, from now on nobody else's.
@@ -82,8 +102,10 @@ type importKey struct{}
 // ImportLeases returns a context in which the locks that a caller exported count as held, once the store has confirmed
 // each: acquiring one of them enters it, as if the caller's function had called this one in the same process. While
 // work goes on under it the store is asked again, every second or more often; when the caller has released or lost the
-// lock, the work's context ends with [ErrLeaseLost]. Fencing tokens stay with the caller: a lock that is to mint
-// one can't be entered like this.
+// lock, the work's context ends with [ErrLeaseLost]. Fencing tokens stay with the caller: a lock that is to mint one can't be
+// entered like this, and a transaction that is to be fenced is not begun under one that was, whether the store or the
+// database ([DatabaseTokens]) mints; say [WithoutFence] for one that writes nothing that the lock guards. COMMIT under such a
+// lock has half of what the caller's lease had left, if [CommitTimeout] allows more.
 //
 // text is what [ExportLeases] returned; anything else is ignored, and so is what the store does not confirm. Import only
 // what came from a service that is trusted: the text of somebody who saw such a call is as good.
@@ -135,7 +157,7 @@ func (l *Locks) enterHeld(ctx context.Context, near *leaseCtx, level *txLevel, f
 		case r.mint:
 			return nil, errNoBorrowedTokens
 		}
-		g := &grant{locks: l, full: full, proof: proof, ours: true, since: sent}
+		g := &grant{locks: l, full: full, proof: proof, ours: true, since: sent, grant: op.Remaining}
 		g.item.Lease, g.item.Ref = min(op.Remaining, proofLease), g
 		l.dog.Add(&g.item, sent)
 		bounds := *r

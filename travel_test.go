@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -239,6 +240,47 @@ func TestABorrowedLockIsBoundedLikeAnyOther(t *testing.T) {
 			_ = entered.Release(t.Context())
 		}
 		_ = lease.Release(t.Context())
+		a.Close()
+		b.Close()
+	})
+}
+
+// proofs counts how often a store is asked for a proof, and says no from the thousandth time on.
+type proofs struct {
+	*memstore.Store
+	asked atomic.Int64
+}
+
+func (s *proofs) Do(ctx context.Context, ops []*latchkey.Op) {
+	for _, op := range ops {
+		if op.Kind == latchkey.OpProve && s.asked.Add(1) > 1000 {
+			op.Key = "another"
+		}
+	}
+	s.Store.Do(ctx, ops)
+}
+
+// The shorter the rest of a caller's lease that nobody renews, the more often the store was asked about it, without end.
+func TestTheLastMomentsOfACallersLeaseAreNotAskedAboutWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &proofs{Store: memstore.New()}
+		a, b := latchkey.New(store), latchkey.New(store)
+		caller, err := a.Acquire(t.Context(), "k", latchkey.LeaseFor(10*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		entered, err := b.Acquire(latchkey.ImportLeases(t.Context(), latchkey.ExportLeases(caller.Context())), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-entered.Context().Done()
+		if cause := context.Cause(entered.Context()); !errors.Is(cause, latchkey.ErrLeaseLost) {
+			t.Errorf("cause %v", cause)
+		}
+		if n := store.asked.Load(); n < 5 || n > 100 {
+			t.Errorf("asked %d times", n)
+		}
+		_, _ = entered.Release(t.Context()), caller.Release(t.Context())
 		a.Close()
 		b.Close()
 	})

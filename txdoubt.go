@@ -69,25 +69,52 @@ func (f *fenceRow) outcome(row fenceFound) Outcome {
 	return OutcomeUnknown // somebody has overwritten what was there
 }
 
-// unknownError is a COMMIT whose outcome nobody knows. It matches [ErrOutcomeUnknown].
+// unknownError is a COMMIT whose outcome nobody knows, and why not. It matches [ErrOutcomeUnknown].
 type unknownError struct {
-	err    error
-	fenced bool
+	err error
+	why string
+}
+
+func (t *txn) unknown(err error) error {
+	why := "the answer was lost; with fencing (Fenced()) and a lock the outcome is looked up"
+	if len(t.fences) > 0 {
+		why = "the answer was lost, and the fence row could not tell"
+	}
+	return unknownError{err, why}
 }
 
 func (e unknownError) Error() string {
-	if e.fenced {
-		return fmt.Sprintf("%v: COMMIT was sent and the answer lost (%v), and the fence row could not tell; "+
-			"look at what it wrote before calling again", ErrOutcomeUnknown, e.err)
-	}
-	return fmt.Sprintf("%v: COMMIT was sent and the answer lost (%v); look at what it wrote before calling again; "+
-		"with fencing (Fenced()) and a lock the outcome is looked up", ErrOutcomeUnknown, e.err)
+	return fmt.Sprintf("%v: COMMIT was sent, and %s; look at what it wrote before calling again: %v",
+		ErrOutcomeUnknown, e.why, e.err)
 }
 func (e unknownError) Is(target error) bool { return target == ErrOutcomeUnknown }
 
 // Unwrap returns the driver's error, unless it would make the answer look like "cancelled": nobody knows that it was.
 func (e unknownError) Unwrap() error {
 	if errors.Is(e.err, context.Canceled) || errors.Is(e.err, context.DeadlineExceeded) {
+		return nil
+	}
+	return e.err
+}
+
+// goneError is a transaction that the database has ended before COMMIT, nobody knows how. It matches [ErrOutcomeUnknown].
+type goneError struct {
+	err    error
+	fenced bool
+}
+
+func (e goneError) Error() string {
+	text := fmt.Sprintf("%v: %v; look at what it wrote before calling again", ErrOutcomeUnknown, e.err)
+	if !e.fenced {
+		text += "; with fencing (Fenced()) and a lock a rollback is told from the rest"
+	}
+	return text
+}
+func (e goneError) Is(target error) bool { return target == ErrOutcomeUnknown }
+
+// Unwrap returns the function's error, unless it is one of ours that says "rolled back".
+func (e goneError) Unwrap() error {
+	if errors.Is(e.err, errTxGone) {
 		return nil
 	}
 	return e.err

@@ -23,20 +23,24 @@ func (tx *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.R
 // QueryContext runs a query. Rows that are still open when the function returns are closed.
 func (tx *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	return statement(tx.t, func(s *session) (*sql.Rows, error) {
+		ctx, cancel := s.cancelable(ctx)
 		rows, err := s.run.QueryContext(ctx, query, args...)
-		if err == nil {
-			s.keep(rows)
+		if err != nil {
+			cancel()
+			return nil, err
 		}
-		return rows, err
+		s.keep(openRows{rows, cancel})
+		return rows, nil
 	})
 }
 
 // QueryRowContext runs a query of one row.
 func (tx *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	row, err := statement(tx.t, func(s *session) (*sql.Row, error) {
-		return s.run.QueryRowContext(s.endWith(ctx), query, args...), nil
+		row := s.run.QueryRowContext(s.endWith(ctx), query, args...)
+		return row, row.Err()
 	})
-	if err != nil {
+	if row == nil {
 		return tx.t.m.db.QueryRowContext(overCtx{ctx, err}, query)
 	}
 	return row
@@ -47,6 +51,7 @@ func (tx *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, erro
 	return statement(tx.t, func(s *session) (*sql.Stmt, error) {
 		stmt, err := s.run.PrepareContext(ctx, query)
 		if err == nil {
+			s.prepared.Store(true)
 			s.keep(stmt)
 		}
 		return stmt, err
@@ -84,20 +89,24 @@ func (tx *Tx) NamedQueryContext(ctx context.Context, query string, arg any) (*sq
 // QueryxContext is QueryContext whose rows scan into structs.
 func (tx *Tx) QueryxContext(ctx context.Context, query string, args ...any) (*sqlx.Rows, error) {
 	return statement(tx.t, func(s *session) (*sqlx.Rows, error) {
+		ctx, cancel := s.cancelable(ctx)
 		rows, err := s.run.QueryxContext(ctx, query, args...)
-		if err == nil {
-			s.keep(rows)
+		if err != nil {
+			cancel()
+			return nil, err
 		}
-		return rows, err
+		s.keep(openRows{rows, cancel})
+		return rows, nil
 	})
 }
 
 // QueryRowxContext is QueryRowContext whose row scans into a struct.
 func (tx *Tx) QueryRowxContext(ctx context.Context, query string, args ...any) *sqlx.Row {
 	row, err := statement(tx.t, func(s *session) (*sqlx.Row, error) {
-		return s.run.QueryRowxContext(s.endWith(ctx), query, args...), nil
+		row := s.run.QueryRowxContext(s.endWith(ctx), query, args...)
+		return row, row.Err()
 	})
-	if err != nil {
+	if row == nil {
 		return tx.t.m.db.QueryRowxContext(overCtx{ctx, err}, query)
 	}
 	return row
@@ -108,6 +117,7 @@ func (tx *Tx) PreparexContext(ctx context.Context, query string) (*sqlx.Stmt, er
 	return statement(tx.t, func(s *session) (*sqlx.Stmt, error) {
 		stmt, err := s.run.PreparexContext(ctx, query)
 		if err == nil {
+			s.prepared.Store(true)
 			s.keep(stmt)
 		}
 		return stmt, err
@@ -127,38 +137,69 @@ func (tx *Tx) DriverName() string { return tx.t.m.db.DriverName() }
 
 // statement runs one statement, unless the transaction is over or has been rolled back by the database.
 func statement[R any](t *txn, f func(*session) (R, error)) (R, error) {
+	var none R
 	if err := t.gate.enter(); err != nil {
-		var none R
 		return none, err
 	}
 	defer t.gate.leave()
+	if err := t.lost(nil); err != nil {
+		return none, err
+	}
 	t.ran.Store(true)
 	r, err := f(t.s)
-	if err != nil && t.m.dialect == MySQL && t.m.d.verdict(err) == verdictAborted {
-		// What comes after it would be committed on its own, one by one.
-		t.root.fail(fmt.Errorf("the database rolled it back: %w", err))
-		t.gate.shut(rollbackOnlyError{err})
-	}
+	_ = t.lost(err)
 	return r, err
+}
+
+// lost finds out whether the database has rolled the transaction back, after a statement that ended with err. Then no
+// other one gets in: what it writes would not be a part of anything.
+func (t *txn) lost(err error) error {
+	cause := t.s.lost(err)
+	if cause == nil {
+		return nil
+	}
+	t.root.fail(fmt.Errorf("the database rolled it back: %w", cause))
+	failed := rollbackOnlyError{cause}
+	t.gate.shut(failed)
+	return failed
 }
 
 func done(_ None, err error) error { return err }
 
+// cancelable makes a context by which a query can be given up, on MySQL.
+func (s *session) cancelable(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.tx != nil {
+		return ctx, func() {}
+	}
+	return context.WithCancel(ctx)
+}
+
 // endWith makes a context that ends with the transaction, for a row that nobody can close.
 func (s *session) endWith(ctx context.Context) context.Context {
-	if s.tx != nil {
-		return ctx
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	s.keep(closer(cancel))
+	ctx, cancel := s.cancelable(ctx)
+	s.keep(openRows{nil, cancel})
 	return ctx
 }
 
-type closer func()
+// openRows are rows with what ends their query, or only that.
+type openRows struct {
+	rows interface {
+		Next() bool
+		Close() error
+	}
+	cancel context.CancelFunc
+}
 
-func (c closer) Close() error {
-	c()
-	return nil
+// Close implements io.Closer. It reads the rows to their end: while the driver itself does that, nothing can stop it.
+func (r openRows) Close() error {
+	defer r.cancel()
+	if r.rows == nil {
+		return nil
+	}
+	for r.rows.Next() {
+		continue
+	}
+	return r.rows.Close()
 }
 
 // overCtx is a context that has ended with an error of ours: database/sql answers a query with it.

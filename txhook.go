@@ -16,8 +16,9 @@ import (
 // ends with the transaction; its statements run through the handle.
 //
 // Locks that fn takes with its context are carried by the transaction: they are let go when the database has answered COMMIT
-// or ROLLBACK and the hooks have run. If ctx carries an open transaction of this manager, fn joins it; see
-// [NewTransaction] and [Savepoint].
+// or ROLLBACK and the hooks have run. If ROLLBACK is not answered within five seconds, or fn has left a statement behind
+// that still runs then, the connection is closed instead: nothing can be committed any more. If ctx carries an open
+// transaction of this manager, fn joins it; see [NewTransaction] and [Savepoint].
 //
 // fn's error passes through. Others match [ErrLeaseLost], [ErrFenced] or [ErrRollbackOnly]: rolled back; or
 // [ErrOutcomeUnknown]; or wrap the driver's error: rolled back. A call that returns nil was committed.
@@ -101,6 +102,10 @@ func (t *txn) fits(cfg *txConfig) error {
 		return errors.New("latchkey: the open transaction that would be joined is read-only; " +
 			"say ReadOnly(), or begin one with NewTransaction()")
 	}
+	if t.cfg.unfenced && t.m.fences(cfg) {
+		return errors.New("latchkey: the open transaction that would be joined raises no fences (WithoutFence); " +
+			"say WithoutFence() here as well if nothing is written that a lock guards, or begin one with NewTransaction()")
+	}
 	return nil
 }
 
@@ -134,8 +139,7 @@ func (t *txn) run(fn func(context.Context, *Tx) error) error {
 	limit, err := t.ready(err)
 	decided = true
 	if err != nil {
-		t.rollback()
-		return err
+		return t.rolledBack(t.rollback(), err)
 	}
 	return t.commit(limit)
 }
@@ -165,6 +169,9 @@ func (t *txn) ready(err error) (limit time.Duration, _ error) {
 	if err := t.root.failure(); err != nil {
 		return 0, err
 	}
+	if err := t.s.intact(); err != nil {
+		return 0, err
+	}
 	if err := t.ended(); err != nil {
 		return 0, err
 	}
@@ -190,12 +197,13 @@ func (t *txn) commit(limit time.Duration) error {
 	case OutcomeRolledBack:
 		return fmt.Errorf("latchkey: COMMIT failed and the transaction was rolled back: %w", err)
 	default:
-		return unknownError{err, len(t.fences) > 0}
+		return t.unknown(err)
 	}
 }
 
-// rollback returns when the transaction has been rolled back and its hooks have run.
-func (t *txn) rollback() {
+// rollback returns when the transaction has been rolled back and its hooks have run. The outcome is unknown if the
+// database had ended the transaction before, one way or the other.
+func (t *txn) rollback() Outcome {
 	t.enter(txEnding)
 	over := txFinishedError{"its function has returned"}
 	t.ctx.cancel(over) // ends statements of goroutines that it left behind
@@ -204,7 +212,26 @@ func (t *txn) rollback() {
 	} else {
 		t.s.discard() // a statement still runs
 	}
-	t.settle(OutcomeRolledBack)
+	o := OutcomeRolledBack
+	if t.s.untold.Load() && !t.cfg.readOnly {
+		o = OutcomeUnknown
+		if t.m.dialect == MySQL && t.lookUp() == OutcomeRolledBack {
+			o = OutcomeRolledBack // the fence would have been committed with the rest
+		}
+	}
+	t.settle(o)
+	return o
+}
+
+// rolledBack makes the error of a transaction that was not committed.
+func (t *txn) rolledBack(o Outcome, err error) error {
+	switch {
+	case o == OutcomeUnknown:
+		return goneError{err, len(t.fences) > 0}
+	case errors.Is(err, errTxGone) && !errors.Is(err, ErrRollbackOnly):
+		return rollbackOnlyError{err}
+	}
+	return err
 }
 
 func (t *txn) enter(p txPhase) {

@@ -1,11 +1,8 @@
 package latchkey
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -34,12 +31,18 @@ type TxManager struct {
 	lookup    time.Duration
 	enders    enders
 
-	versionMu sync.Mutex
-	version   string // of a MySQL or MariaDB server
+	settings mysqlSettings // MySQL
 }
 
 // NewTxManager returns a manager for the database. Options that concern one transaction, such as [Isolation], set the
 // default for all of them. The database stays the caller's, to configure and to close.
+//
+// On MySQL and MariaDB a transaction takes four statements besides COMMIT, and one more with [Isolation] or [ReadOnly]: two
+// set and restore the session, in which nothing is committed by itself meanwhile, and a savepoint begins the transaction and
+// shows at the end that it is still there. On SQLite the manager takes the commit and the rollback hook of
+// every connection that it uses, in place of any that the program has set, with modernc.org/sqlite and
+// github.com/mattn/go-sqlite3. Through a driver without them it asks instead, and can't stop a prepared statement that is run
+// again after the transaction was lost: the call then answers [ErrOutcomeUnknown].
 //
 // NewTxManager panics if the database is nil, its driver is none that it knows (see [DialectOf]) or an option is wrong, as
 // these are mistakes in the program.
@@ -76,23 +79,4 @@ func NewTxManager(db *sqlx.DB, opts ...TxManagerOption) *TxManager {
 		db: db, dialect: c.dialect, d: dialects[c.dialect], defaults: c.tx, hooks: c.hooks,
 		enders: newEnders(), fence: c.fence.mode, fenceWait: c.fence.wait, fenceIdle: c.fence.idle, lookup: c.fence.lookup,
 	}
-}
-
-// mysqlSettings returns the statements that limit, for one session, how long a transaction waits for a row, and, on
-// MariaDB, how long it may stand still while others wait for its rows; and those that lift the limits.
-func (m *TxManager) mysqlSettings(ctx context.Context, conn *sqlx.Conn) (set, reset string, err error) {
-	m.versionMu.Lock()
-	defer m.versionMu.Unlock()
-	if m.version == "" {
-		if err := conn.GetContext(ctx, &m.version, `SELECT version()`); err != nil {
-			return "", "", err
-		}
-	}
-	wait := int64((m.fenceWait + time.Second - 1) / time.Second)
-	set, reset = fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d", wait), "SET SESSION innodb_lock_wait_timeout = DEFAULT"
-	if strings.Contains(strings.ToLower(m.version), "mariadb") {
-		set += fmt.Sprintf(", idle_transaction_timeout = %d", int64((m.fenceIdle+time.Second-1)/time.Second))
-		reset += ", idle_transaction_timeout = DEFAULT"
-	}
-	return set, reset, nil
 }

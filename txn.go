@@ -138,21 +138,49 @@ func (t *txn) allHolds() []*hold {
 	return all
 }
 
+// coverTries bounds how often leases are renewed for COMMIT because others had to be renewed meanwhile.
+const coverTries = 3
+
 // covered makes sure that every lease lasts for as long as COMMIT may take, and returns how long that is.
 func (t *txn) covered() (time.Duration, error) {
 	limit, bound := t.cfg.commitTimeout, t.cfg.commitTimeout
-	for _, h := range t.allHolds() {
-		need := h.commitTime(&t.cfg)
-		if err := h.cover(need); err != nil {
-			return 0, err
+	holds := t.allHolds()
+	for try := 1; ; try++ {
+		for _, h := range holds {
+			need := h.commitTime(&t.cfg)
+			if err := h.cover(need); err != nil {
+				return 0, err
+			}
+			bound = min(bound, need)
 		}
-		bound = min(bound, need)
+		// To renew one of them may have taken what another one had left.
+		short := t.short(holds)
+		if short == nil {
+			break
+		}
+		if try == coverTries {
+			return 0, lostError{short.g.key(), "the store took too long to renew all locks for COMMIT"}
+		}
 	}
 	if len(t.fences) > 0 {
 		// The fence keeps others out for as long as COMMIT takes, whatever becomes of the lease.
 		bound = limit
 	}
 	return bound, nil
+}
+
+// short returns a hold that does not last for COMMIT any more, nil if all do.
+func (t *txn) short(holds []*hold) *hold {
+	if len(holds) < 2 {
+		return nil
+	}
+	now := watchdog.Now()
+	for _, h := range holds {
+		if h.g.item.Deadline.Left(now) < h.commitTime(&t.cfg) {
+			return h
+		}
+	}
+	return nil
 }
 
 // ended returns why the function's context has ended, nil if it has not.

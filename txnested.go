@@ -118,6 +118,10 @@ func (t *txn) exec(ctx context.Context, query string) error {
 		return err
 	}
 	defer t.gate.leave()
+	if err := t.lost(nil); err != nil {
+		return err
+	}
 	_, err := t.s.run.ExecContext(ctx, query)
+	_ = t.lost(err)
 	return err
 }

@@ -131,7 +131,8 @@ func (staleOption) applyManager(c *managerConfig) { c.tx.allowStale = true }
 func (staleOption) applyScope(c *scopeConfig)     { c.tx.allowStale = true }
 
 // WithoutFence begins a transaction of a fenced manager without raising fences: for one that writes nothing that the
-// lock guards, such as a log that is to be kept when the outer transaction is rolled back.
+// lock guards, such as a log that is to be kept when the outer transaction is rolled back. Only transactions with this
+// option, and read-only ones, can join it: one that is to be fenced is refused.
 func WithoutFence() TxOption {
 	return txOption(func(c *txConfig) { c.unfenced = true })
 }
@@ -208,9 +209,11 @@ func FenceWait(d time.Duration) FenceOption {
 	})
 }
 
-// FenceIdle bounds how long a transaction may stand still between two statements before the server ends it, so that a
-// process that was stopped blocks the next holder no longer than that: one minute unless set. PostgreSQL and MariaDB have
-// such a bound, MariaDB in whole seconds; on MySQL the connection has to be closed by other means.
+// FenceIdle bounds how long a fenced transaction may stand still between two statements before the server ends it, so that a
+// process that was stopped there does not block the next holder for longer: one minute unless set. PostgreSQL and MariaDB
+// have such a bound, MariaDB in whole seconds and not for [InScope]; on MySQL the connection has to be closed by other means. A
+// process that was stopped in the middle of reading a result does not stand still for the server, which waits until
+// the connection breaks: on PostgreSQL that is for tcp_user_timeout or statement_timeout to bound.
 func FenceIdle(d time.Duration) FenceOption {
 	return fenceOption(func(c *fenceConfig) {
 		if c.positive("FenceIdle", d) {

@@ -17,8 +17,12 @@ const defaultScopeHold = 10 * time.Minute
 // Scope stands for a transaction that another library begins and commits: pgx, gorm, bun, ent. See [InScope].
 type Scope struct {
 	t *txn
-	// sent: from now on COMMIT may be under way.
-	sent atomic.Bool
+	// sent counts the transactions whose COMMIT may be under way.
+	sent atomic.Int32
+
+	// Guarded by the mutex of t.
+	dialect Dialect
+	mixed   bool // several were named
 }
 
 // FenceExec executes a statement in the other library's transaction and returns how many rows it affected.
@@ -57,6 +61,7 @@ type ScopeOption interface{ applyScope(c *scopeConfig) }
 type scopeConfig struct {
 	tx      txConfig
 	maxHold time.Duration
+	dialect Dialect
 	errs    []error
 }
 
@@ -94,9 +99,12 @@ func ScopeMaxHold(d time.Duration) ScopeOption {
 //		})
 //	})
 //
-// If fn returns nil the transaction counts as committed. If it returns an error it counts as rolled back, unless
-// BeforeCommit had let it go ahead and the error is none that a server gives as an answer: then the outcome is unknown,
-// the error matches [ErrOutcomeUnknown] and the locks are left to expire.
+// If fn returns nil the transaction counts as committed. If it returns an error before [Scope.BeforeCommit] has let COMMIT
+// go ahead it counts as rolled back. After that it does so only if the error is the server's answer that COMMIT was
+// refused, exactly as the library returned it, and the answer leaves no doubt: on PostgreSQL any, on MySQL a deadlock, on SQLite
+// none. So fn must return the library's error and no other one. Whatever else it returns, and a panic, means that the outcome
+// is unknown: the error matches [ErrOutcomeUnknown] and the locks are left to expire. Nothing is looked up: it is for the
+// caller to look at what was written.
 func InScope(ctx context.Context, fn func(ctx context.Context, s *Scope) error, opts ...ScopeOption) error {
 	if fn == nil {
 		return errors.New("latchkey: InScope: the function is nil")
@@ -115,6 +123,7 @@ func InScope(ctx context.Context, fn func(ctx context.Context, s *Scope) error, 
 		return fmt.Errorf("latchkey: no scope was begun: %w", context.Cause(ctx))
 	}
 	s := &Scope{t: &txn{cfg: c.tx, hooks: hookConfig{timeout: defaultHookTimeout}, outer: levelOf(ctx)}}
+	s.dialect = c.dialect
 	s.t.holds = heldBy(ctx)
 	s.t.start(ctx)
 	forgotten := time.AfterFunc(c.maxHold, func() {
@@ -143,25 +152,9 @@ func (s *Scope) run(fn func(context.Context, *Scope) error) error {
 	o := s.failed(err)
 	s.settle(o)
 	if o == OutcomeUnknown {
-		return unknownError{err, false}
+		return unknownError{err, "this error is no certain answer of the database that it was refused"}
 	}
 	return err
-}
-
-// failed judges a function that did not succeed.
-func (s *Scope) failed(err error) Outcome {
-	if !s.sent.Load() {
-		return OutcomeRolledBack
-	}
-	for _, d := range dialects {
-		if err == nil {
-			break
-		}
-		if v := d.verdict(err); v != verdictUnclear && v != verdictNotSent {
-			return OutcomeRolledBack // the server's own answer
-		}
-	}
-	return OutcomeUnknown
 }
 
 func (s *Scope) settle(o Outcome) { s.t.settle(o) }
@@ -196,10 +189,9 @@ func (s *Scope) Fence(ctx context.Context, dialect Dialect, exec FenceExec) erro
 	}
 	holds := s.t.allHolds()
 	slices.SortFunc(holds, func(a, b *hold) int { return strings.Compare(a.g.full, b.g.full) })
+	s.speaks(dialect)
+	// Also those that were raised before: that may have been in a transaction that was rolled back.
 	for _, h := range holds {
-		if s.t.raised(h.g.full) {
-			continue
-		}
 		token, err := h.mintToken(ctx)
 		if err != nil {
 			return err
@@ -257,6 +249,6 @@ func (s *Scope) BeforeCommit(ctx context.Context) error {
 	if _, err := t.covered(); err != nil {
 		return err
 	}
-	s.sent.Store(true)
+	s.sent.Add(1)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -54,12 +55,22 @@ type session struct {
 	cancel context.CancelCauseFunc // ends the context that the transaction was begun with
 	reset  string                  // undoes the settings that were made for this transaction
 
+	guard *sqliteGuard // SQLite, if the driver has hooks
+
+	unseen   atomic.Bool // rows or statements were handed out, whose errors are not seen here
+	prepared atomic.Bool // statements were
+	stuck    atomic.Bool // in what was left open
+	untold   atomic.Bool // the transaction is gone, and nobody knows how it ended
+
 	mu   sync.Mutex
 	open []io.Closer // MySQL: rows and statements that the function may have left open
 }
 
 // begin opens a transaction. ctx bounds how long it takes; it does not end the transaction.
 func (m *TxManager) begin(ctx context.Context, o *txConfig, fenced bool) (*session, error) {
+	if _, ok := mysqlLevels[o.isolation]; !ok && m.dialect == MySQL && o.isolation != sql.LevelDefault {
+		return nil, fmt.Errorf("latchkey: Isolation(%v): MySQL has no such level", o.isolation)
+	}
 	wait, cancel := context.WithTimeoutCause(ctx, o.connTimeout, errBeginTimeout)
 	defer cancel()
 	for try := 1; ; try++ {
@@ -104,8 +115,11 @@ func (m *TxManager) beginOn(wait context.Context, conn *sqlx.Conn, o *txConfig, 
 		s.tx, err = conn.BeginTxx(own, &sql.TxOptions{Isolation: o.isolation, ReadOnly: o.readOnly})
 		s.run = s.tx
 	}
+	if err == nil && m.dialect == SQLite {
+		err = s.watch()
+	}
 	if !stop() && err == nil {
-		err = context.Cause(own)
+		err = context.Cause(wait) // which has ended; own may not have heard yet
 	}
 	if err != nil {
 		if s.tx != nil {
@@ -117,50 +131,18 @@ func (m *TxManager) beginOn(wait context.Context, conn *sqlx.Conn, o *txConfig, 
 	return s, nil
 }
 
-var mysqlLevels = map[sql.IsolationLevel]string{
-	sql.LevelReadUncommitted: "READ UNCOMMITTED", sql.LevelReadCommitted: "READ COMMITTED",
-	sql.LevelRepeatableRead: "REPEATABLE READ", sql.LevelSerializable: "SERIALIZABLE",
-}
-
-func (s *session) beginText(ctx context.Context, o *txConfig, fenced bool) error {
-	s.run = s.conn
-	statements := make([]string, 0, 3)
-	if fenced {
-		set, reset, err := s.m.mysqlSettings(ctx, s.conn)
-		if err != nil {
-			return err
-		}
-		s.reset = reset
-		statements = append(statements, set)
-	}
-	if o.isolation != sql.LevelDefault {
-		level, ok := mysqlLevels[o.isolation]
-		if !ok {
-			return fmt.Errorf("isolation level %v does not exist in MySQL", o.isolation)
-		}
-		statements = append(statements, "SET TRANSACTION ISOLATION LEVEL "+level)
-	}
-	start := "START TRANSACTION"
-	if o.readOnly {
-		start += " READ ONLY"
-	}
-	for _, text := range append(statements, start) {
-		if _, err := s.conn.ExecContext(ctx, text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // commit sends COMMIT and waits for the answer no longer than timeout.
 func (s *session) commit(timeout time.Duration) (verdict, error) {
-	s.closeOpen()
+	if !s.guard.ends() {
+		_ = s.rollback()
+		return verdictRefused, rollbackOnlyError{errTxGone}
+	}
 	err := s.end(timeout, errCommitTimeout, "COMMIT", func() error { return s.tx.Commit() })
 	if err == nil {
 		s.close()
 		return 0, nil
 	}
-	v := s.m.d.verdict(err)
+	v := s.m.d.commitVerdict(err)
 	if errors.Is(err, context.Canceled) || errors.Is(err, errCommitTimeout) {
 		v = verdictUnclear
 	}
@@ -170,9 +152,13 @@ func (s *session) commit(timeout time.Duration) (verdict, error) {
 
 // rollback returns when the database has rolled back, or the connection, without which it can't commit, is closed.
 func (s *session) rollback() error {
-	s.closeOpen()
+	if !s.closeOpen() {
+		s.discard()
+		return errEndTimeout
+	}
+	s.guard.ends()
 	err := s.end(endTimeout, errEndTimeout, "ROLLBACK", func() error { return s.tx.Rollback() })
-	if err != nil {
+	if err != nil && !noTransaction(err) {
 		s.discard()
 		return err
 	}
@@ -184,13 +170,15 @@ func (s *session) end(timeout time.Duration, late error, text string, f func() e
 	if s.tx == nil {
 		ctx, cancel := context.WithTimeoutCause(backgroundCtx, timeout, late)
 		defer cancel()
-		_, err := s.conn.ExecContext(ctx, text)
-		if err != nil && ctx.Err() != nil {
-			return errors.Join(late, err)
+		f = func() error {
+			_, err := s.conn.ExecContext(ctx, text)
+			if err != nil && ctx.Err() != nil {
+				return errors.Join(late, err)
+			}
+			return err
 		}
-		return err
 	}
-	// The driver's own way, on another goroutine, for drivers that do not listen to the context either.
+	// On another goroutine, for drivers that do not listen to the context, and connections that somebody else is stuck in.
 	done := make(chan error, 1)
 	s.m.enders.run(func() { done <- f() })
 	timer := time.NewTimer(timeout)
@@ -223,6 +211,7 @@ func (s *session) close() {
 			return
 		}
 	}
+	s.guard.off()
 	s.cancel(nil)
 	_ = s.conn.Close() // gives it back; says so if it is closed already
 }
@@ -241,25 +230,5 @@ func (s *session) discard() {
 	select {
 	case <-gone:
 	case <-timer.C:
-	}
-}
-
-// keep remembers what the end of the transaction closes if the function has not.
-func (s *session) keep(c io.Closer) {
-	if s.tx != nil {
-		return // database/sql does it
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open = append(s.open, c)
-}
-
-func (s *session) closeOpen() {
-	s.mu.Lock()
-	open := s.open
-	s.open = nil
-	s.mu.Unlock()
-	for _, c := range open {
-		_ = c.Close() // mostly closed already
 	}
 }

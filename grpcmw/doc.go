@@ -1,9 +1,10 @@
 // Package grpcmw runs gRPC methods under a distributed lock whose key comes from the request.
 //
-//	grpc.NewServer(
-//		grpc.ChainUnaryInterceptor(grpcmw.UnaryServerInterceptor(locks,
-//			grpcmw.Method(shoppb.Orders_Reserve_FullMethodName, "sku:#{req.sku}", latchkey.Wait(3*time.Second)))),
-//	)
+//	grpc.NewServer(grpcmw.ServerOptions(locks,
+//		grpcmw.Method(shoppb.Orders_Reserve_FullMethodName, "sku:#{req.sku}", latchkey.Wait(3*time.Second)))...)
+//
+// [ServerOptions] covers unary methods and streams. An interceptor of one kind never sees the other: one that is made alone
+// refuses rules for the other kind, and [RuleSet.Check] tells of a kind that the server lacks.
 //
 // Rules in code name a method ([Method]), all methods of a service ([Service]) or every method ([Default]); rules in the
 // .proto file are options of the method, put into force by [FromAnnotations]:
@@ -11,8 +12,8 @@
 //	option (latchkey.v1.lock) = { key: "sku:#{req.sku}" wait: "3s" };
 //
 // The most specific rule counts: Method, then annotation, then Service, then Default. Methods without a rule run without
-// a lock, as do health checks and reflection under any rule that does not name them. Templates are compiled against the
-// descriptor of the method's request when the interceptor is made: a field that does not exist fails there.
+// a lock, as do gRPC's own services for health checks and reflection under any rule that does not name them. Templates are
+// compiled against the descriptor of the method's request when the server is made: a field that does not exist fails there.
 //
 // # Names in the key template
 //
@@ -47,6 +48,6 @@
 // A stream has no request until its first message, so it is locked when the handler receives that; until then
 // the handler runs without the lock. In a method that streams only to the client the generated code receives before the
 // handler runs. The stream's context carries the lease from then on, and ends when it is lost. If there is no
-// lock, every later Send and Recv fails, and the status tells why whatever the handler returns. The lock is released when
-// the handler is over.
+// lock, every later Send and Recv fails, and the status tells why whatever the handler returns. So it is when the first
+// message can't be received: none that follows would have the lock. The lock is released when the handler is over.
 package grpcmw

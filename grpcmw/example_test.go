@@ -27,15 +27,18 @@ func call(unary grpc.UnaryServerInterceptor, method string, req any) {
 	}
 }
 
-func ExampleUnaryServerInterceptor() {
+func ExampleServerOptions() {
 	locks := latchkey.New(memstore.New())
 	defer locks.Close()
-	unary := grpcmw.UnaryServerInterceptor(locks,
+	rules := []grpcmw.Option{
 		grpcmw.Method(testpb.Shop_Reserve_FullMethodName, "sku:#{map(req.items, .sku)}"),
 		grpcmw.Service("latchkey.test.v1.Shop", "order:#{req.order_id}"),
-	)
-	// server := grpc.NewServer(grpc.ChainUnaryInterceptor(unary))
+	}
+	server := grpc.NewServer(grpcmw.ServerOptions(locks, rules...)...)
+	defer server.Stop()
 
+	set, _ := grpcmw.Rules(locks, rules...) // to call it without a network
+	unary := set.Unary()
 	req := &testpb.ReserveRequest{OrderId: "42", Items: []*testpb.Item{{Sku: "rum"}, {Sku: "gin"}}}
 	call(unary, testpb.Shop_Reserve_FullMethodName, req)
 	call(unary, testpb.Shop_Cancel_FullMethodName, req)
@@ -56,7 +59,8 @@ func ExampleUnaryServerInterceptor() {
 func ExampleFromAnnotations() {
 	locks := latchkey.New(memstore.New())
 	defer locks.Close()
-	unary := grpcmw.UnaryServerInterceptor(locks, grpcmw.FromAnnotations())
+	rules, _ := grpcmw.Rules(locks, grpcmw.FromAnnotations())
+	unary := rules.Unary() // a server gets rules.ServerOptions()
 
 	call(unary, testpb.Annotated_Reserve_FullMethodName, &testpb.ReserveRequest{OrderId: "42"})
 	call(unary, testpb.Annotated_Plain_FullMethodName, &testpb.ReserveRequest{OrderId: "42"})

@@ -56,10 +56,7 @@ func openWith(t *testing.T, observer latchkey.ObserverFunc, dial []grpc.DialOpti
 		opts = append(opts, latchkey.Observe(observer))
 	}
 	s.locks, s.others = latchkey.New(s.store, opts...), latchkey.New(s.store)
-	s.server = grpc.NewServer(
-		grpc.ChainUnaryInterceptor(grpcmw.UnaryServerInterceptor(s.locks, rules...)),
-		grpc.ChainStreamInterceptor(grpcmw.StreamServerInterceptor(s.locks, rules...)),
-	)
+	s.server = grpc.NewServer(grpcmw.ServerOptions(s.locks, rules...)...)
 	testpb.RegisterShopServer(s.server, s)
 	testpb.RegisterAnnotatedServer(s.server, annotatedShop{s: s})
 	s.conn = serve(t, s.server, dial...)

@@ -28,16 +28,16 @@ func TestPanicsOfUnaryMethodsAndStreamsOverTheWire(t *testing.T) {
 		return status.Error(codes.Internal, "recovered")
 	}
 	rules := grpcmw.Service("latchkey.test.v1.Shop", "order:#{req.order_id}")
-	server := grpc.NewServer(
+	server := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (_ any, err error) {
 			defer func() { err = recovered(recover()) }()
 			return handler(ctx, req)
-		}, grpcmw.UnaryServerInterceptor(locks, rules)),
+		}),
 		grpc.ChainStreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 			defer func() { err = recovered(recover()) }()
 			return handler(srv, ss)
-		}, grpcmw.StreamServerInterceptor(locks, rules)),
-	)
+		}),
+	}, grpcmw.ServerOptions(locks, rules)...)...)
 	held := 0
 	throw := func(ctx context.Context) {
 		if locks.Held(ctx, "order:zebra") {

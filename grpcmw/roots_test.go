@@ -155,7 +155,7 @@ func TestRulesThatDoNotFitFailWhenTheServerIsBuilt(t *testing.T) {
 					t.Errorf("no panic, want %q", c.want)
 				}
 			}()
-			grpcmw.UnaryServerInterceptor(locks, c.rule)
+			grpcmw.ServerOptions(locks, c.rule)
 		}()
 	}
 	if _, err := grpcmw.Rules(nil); err == nil {
@@ -194,14 +194,14 @@ func TestTheMostSpecificRuleCounts(t *testing.T) {
 func TestCheckComparesTheRulesWithTheServer(t *testing.T) {
 	locks := latchkey.New(memstore.New())
 	defer locks.Close()
-	server := grpc.NewServer()
-	defer server.Stop()
-	testpb.RegisterShopServer(server, &shop{})
 	rules, err := grpcmw.Rules(locks, grpcmw.Default("o:#{req.nope}"), grpcmw.Method(reserve, "o"),
 		grpcmw.Method(testpb.Annotated_Plain_FullMethodName, "o"), grpcmw.Service("latchkey.test.v1.Annotated", "o"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	server := grpc.NewServer(rules.ServerOptions()...)
+	defer server.Stop()
+	testpb.RegisterShopServer(server, &shop{})
 	err = rules.Check(server)
 	for _, want := range []string{
 		"/latchkey.test.v1.Shop/Cancel: latchkey: key template: latchkey.test.v1.ReserveRequest has no field nope",

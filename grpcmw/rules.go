@@ -49,11 +49,12 @@ func Default(template string, opts ...latchkey.DecoratorOption) Option {
 	}
 }
 
-// Unlocked lets methods run without a lock that [Service], [Default] or an annotation would lock.
+// Unlocked lets methods run without a lock that [Service], [Default] or an annotation would lock. A method that its service
+// does not have, or that [Method] locks, is an error; of a service without a descriptor only [RuleSet.Check] can tell.
 func Unlocked(fullMethods ...string) Option {
 	return func(s *RuleSet) {
 		for _, m := range fullMethods {
-			s.entries.Store("/"+strings.TrimPrefix(m, "/"), &entry{})
+			s.unlocked["/"+strings.TrimPrefix(m, "/")] = true
 		}
 	}
 }

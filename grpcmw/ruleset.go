@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -21,6 +22,7 @@ type RuleSet struct {
 	methods   map[string]*latchkey.Decorator
 	services  map[string]*latchkey.Decorator
 	fallback  *latchkey.Decorator
+	unlocked  map[string]bool
 	annotated bool
 	addOpts   []latchkey.DecoratorOption // to annotations
 	files     []*protoregistry.Files
@@ -29,13 +31,15 @@ type RuleSet struct {
 	onError   func(context.Context, string, *status.Status, error) *status.Status
 	errs      []error
 
-	entries sync.Map // of *entry, by full method
+	entries sync.Map       // of *entry, by full method
+	given   [2]atomic.Bool // interceptors, by whether they are for streams
 }
 
 // entry is what is to be done about a method.
 type entry struct {
-	bound *latchkey.Bound // nil: it runs without a lock
-	err   error           // or can't be locked, and does not run
+	bound  *latchkey.Bound // nil: it runs without a lock
+	err    error           // or can't be locked, and does not run
+	stream bool
 }
 
 func (s *RuleSet) failf(format string, args ...any) {
@@ -43,7 +47,7 @@ func (s *RuleSet) failf(format string, args ...any) {
 }
 
 // Rules returns a set of rules, or an error that names everything that is wrong with them. It is for rules that come
-// from configuration, and for [RuleSet.Check]; [UnaryServerInterceptor] is shorter.
+// from configuration, and for [RuleSet.Check]; [ServerOptions] is shorter.
 func Rules(locks *latchkey.Locks, opts ...Option) (*RuleSet, error) {
 	if locks == nil {
 		return nil, errors.New("grpcmw: locks is nil; make them with latchkey.New(store)")
@@ -51,7 +55,7 @@ func Rules(locks *latchkey.Locks, opts ...Option) (*RuleSet, error) {
 	s := &RuleSet{
 		locks: locks, busyCode: codes.Aborted,
 		methods: make(map[string]*latchkey.Decorator), services: make(map[string]*latchkey.Decorator),
-		files: []*protoregistry.Files{protoregistry.GlobalFiles},
+		unlocked: make(map[string]bool), files: []*protoregistry.Files{protoregistry.GlobalFiles},
 	}
 	for i, o := range opts {
 		if o == nil {
@@ -69,31 +73,54 @@ func Rules(locks *latchkey.Locks, opts ...Option) (*RuleSet, error) {
 
 // compile makes the entries of all methods that are known to have a rule.
 func (s *RuleSet) compile() {
-	for name := range s.methods {
-		s.add(name)
+	for name := range s.unlocked {
+		s.checkUnlocked(name)
+		s.entries.Store(name, &entry{})
 	}
 	for name := range s.services {
-		service, ok := s.find(name).(protoreflect.ServiceDescriptor)
-		if !ok {
+		if _, ok := s.find(name).(protoreflect.ServiceDescriptor); !ok {
 			s.failf("Service(%q): %s", name, notRegistered)
-			continue
 		}
-		for i := range service.Methods().Len() {
-			s.add(fullMethod(service.Methods().Get(i)))
+	}
+	s.each(func(method string) {
+		if e := s.lookUp(method); e.err != nil {
+			s.failf("%s: %w", method, e.err)
+		}
+	})
+}
+
+// checkUnlocked finds names that can't be meant. One of a service that is not registered may be: its server knows.
+func (s *RuleSet) checkUnlocked(method string) {
+	service, name, ok := strings.Cut(method[1:], "/")
+	d, known := s.find(service).(protoreflect.ServiceDescriptor)
+	switch {
+	case s.methods[method] != nil:
+		s.failf("Unlocked(%q): there is a rule for it, too: Method; leave one of them out", method)
+	case !ok || service == "" || name == "":
+		s.failf("Unlocked(%q): name a method as in /package.Service/Method", method)
+	case known && d.Methods().ByName(protoreflect.Name(name)) == nil:
+		s.failf("Unlocked(%q): %s has no such method", method, service)
+	}
+}
+
+// each calls f for every method that is known to have a rule.
+func (s *RuleSet) each(f func(method string)) {
+	for name := range s.methods {
+		f(name)
+	}
+	for name := range s.services {
+		if service, ok := s.find(name).(protoreflect.ServiceDescriptor); ok {
+			for i := range service.Methods().Len() {
+				f(fullMethod(service.Methods().Get(i)))
+			}
 		}
 	}
 	if s.annotated {
-		s.eachAnnotated(s.add)
+		s.eachAnnotated(f)
 	}
 }
 
 const notRegistered = "nothing of that name is registered; import its generated package, or pass its descriptor with Files"
-
-func (s *RuleSet) add(method string) {
-	if e := s.lookUp(method); e.err != nil {
-		s.failf("%s: %w", method, e.err)
-	}
-}
 
 // find returns a descriptor by its full name, nil if there is none.
 func (s *RuleSet) find(name string) protoreflect.Descriptor {
@@ -135,12 +162,13 @@ func (s *RuleSet) decide(method, service string, m protoreflect.MethodDescriptor
 	case m == nil:
 		return &entry{err: errors.New(notRegistered)}
 	}
+	stream := m.IsStreamingClient() || m.IsStreamingServer()
 	bound, err := bind(d, method, m)
-	if err == nil && bound.Transactional() && (m.IsStreamingClient() || m.IsStreamingServer()) {
+	if err == nil && bound.Transactional() && stream {
 		err = errors.New("a stream can't run in one transaction, as its lock comes with its first message; " +
 			"leave Transactional out and begin transactions in the method")
 	}
-	return &entry{bound: bound, err: err}
+	return &entry{bound, err, stream}
 }
 
 // rule returns the most specific rule for a method, nil if there is none.
@@ -156,7 +184,8 @@ func (s *RuleSet) rule(method, service string, m protoreflect.MethodDescriptor) 
 	if d := s.services[service]; d != nil {
 		return d, nil
 	}
-	if strings.HasPrefix(service, "grpc.") { // health, reflection, channelz
+	switch service {
+	case "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection":
 		return nil, nil
 	}
 	return s.fallback, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -11,8 +12,10 @@ import (
 	"github.com/latchkey-go/latchkey"
 )
 
-// Stream returns the interceptor for streaming methods.
+// Stream returns the interceptor for streaming methods. A server needs that for unary ones too: see
+// [RuleSet.ServerOptions].
 func (s *RuleSet) Stream() grpc.StreamServerInterceptor {
+	s.given[streamKind].Store(true)
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		e := s.lookUp(info.FullMethod)
 		switch {
@@ -60,7 +63,8 @@ type lockedStream struct {
 	method string
 	bound  *latchkey.Bound
 	ctx    *streamCtx
-	first  atomic.Bool           // the first message has been asked for
+	first  sync.Mutex            // held while the first message is received and locked
+	locked atomic.Bool           // the first message is there, and its lock
 	failed atomic.Pointer[error] // why there is no lock
 }
 
@@ -75,34 +79,44 @@ func (s *lockedStream) SendMsg(m any) error {
 	return s.ServerStream.SendMsg(m)
 }
 
-// RecvMsg implements [grpc.ServerStream].
+// RecvMsg implements [grpc.ServerStream]. No message reaches the handler without the lock: if the first one can't be had,
+// none that follows is, even if the stream could go on.
 func (s *lockedStream) RecvMsg(m any) error {
+	if s.locked.Load() {
+		return s.ServerStream.RecvMsg(m)
+	}
+	s.first.Lock()
+	defer s.first.Unlock()
 	if failed := s.failed.Load(); failed != nil {
 		return *failed
 	}
 	err := s.ServerStream.RecvMsg(m)
-	if !s.first.CompareAndSwap(false, true) {
-		return err
-	}
 	switch {
+	case s.locked.Load(): // somebody else has received the first message meanwhile
+		return err
 	case errors.Is(err, io.EOF):
 		return s.fail(&latchkey.KeyError{Template: s.method, Reason: "req is missing: the stream has no message"})
 	case err != nil:
-		return err
+		return s.end(err)
 	}
 	lease, err := s.bound.Enter(s.ctx.Context, []any{&call{ctx: s.ctx.Context, method: s.method, req: m}})
-	switch {
-	case err != nil:
+	if err != nil {
 		return s.fail(err)
-	case lease != nil:
+	}
+	if lease != nil {
 		s.ctx.hold(lease)
 	}
+	s.locked.Store(true)
 	return nil
 }
 
 // fail ends the stream: it has no lock.
 func (s *lockedStream) fail(err error) error {
-	status := s.rules.finish(s.ctx.Context, s.method, outcome{err: err})
+	return s.end(s.rules.finish(s.ctx.Context, s.method, outcome{err: err}))
+}
+
+// end has everything on the stream fail with a status from now on.
+func (s *lockedStream) end(status error) error {
 	s.failed.Store(&status)
 	s.ctx.cancel(status)
 	return status

@@ -16,7 +16,7 @@ const leaseKey = "latchkey-lease"
 // SendLeases returns a client interceptor that shows the callee which locks the calling code holds, so that it can enter
 // them instead of waiting for its caller: service A holds order:42 and calls service B, which locks order:42 too. The
 // callee has to agree by [AcceptLeases]. See [latchkey.ExportLeases] for what that lets the callee do: give the
-// interceptor only to connections with services that may.
+// interceptor only to connections with services that may. Locks in a store without proofs, such as quorumstore, do not travel.
 func SendLeases() grpc.UnaryClientInterceptor {
 	return func(
 		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
@@ -44,7 +44,7 @@ func withLeases(ctx context.Context) context.Context {
 // AcceptLeases lets callers that hold a lock bring it along: a method that needs the same lock, in the same store and
 // namespace, enters theirs instead of waiting for it. Callers send it by [SendLeases] or httpmw.Transport; the store
 // confirms it, so nobody can claim a lock that is not held. Use it on servers that only your own services can call: see
-// [latchkey.ImportLeases].
+// [latchkey.ImportLeases]. With a store that has no proofs, such as quorumstore, it does nothing: the call waits for its caller.
 func AcceptLeases() Option { return func(s *RuleSet) { s.accept = true } }
 
 // arrived returns the context of a call with the locks that its caller brought, if they are welcome.

@@ -4,33 +4,11 @@ import (
 	"context"
 
 	"google.golang.org/grpc"
-
-	"github.com/latchkey-go/latchkey"
 )
 
-// UnaryServerInterceptor returns an interceptor that runs unary methods under the locks that the rules give them.
-//
-// It panics if a rule is wrong or does not fit its method, as these are mistakes in the program; [Rules] returns the
-// error instead. It is safe for concurrent use.
-func UnaryServerInterceptor(locks *latchkey.Locks, rules ...Option) grpc.UnaryServerInterceptor {
-	return mustRules(locks, rules).Unary()
-}
-
-// StreamServerInterceptor is [UnaryServerInterceptor] for streaming methods. The same rules can be given to both.
-func StreamServerInterceptor(locks *latchkey.Locks, rules ...Option) grpc.StreamServerInterceptor {
-	return mustRules(locks, rules).Stream()
-}
-
-func mustRules(locks *latchkey.Locks, rules []Option) *RuleSet {
-	s, err := Rules(locks, rules...)
-	if err != nil {
-		panic(err.Error())
-	}
-	return s
-}
-
-// Unary returns the interceptor for unary methods.
+// Unary returns the interceptor for unary methods. A server needs that for streams too: see [RuleSet.ServerOptions].
 func (s *RuleSet) Unary() grpc.UnaryServerInterceptor {
+	s.given[unaryKind].Store(true)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		e := s.lookUp(info.FullMethod)
 		switch {

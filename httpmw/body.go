@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -25,6 +23,7 @@ type call struct {
 
 	read    bool // the body has been read:
 	content []byte
+	start   []byte // of a body over the bound, of which the rest has not been read
 	bodyErr error
 	value   any // what it says in JSON
 }
@@ -34,13 +33,28 @@ func (c *call) request(ctx context.Context) *http.Request {
 	r := c.r.WithContext(ctx)
 	if c.read {
 		r.Body = replayed{bytes.NewReader(c.content), c.r.Body}
+	} else if c.start != nil {
+		r.Body = replayed{io.MultiReader(bytes.NewReader(c.start), c.r.Body), c.r.Body}
 	}
 	return r
 }
 
-// replayed is a body that was read before.
+// handle runs the handler on its request, and removes the files of a form that it has parsed there: net/http does that
+// only for the request that it made itself.
+func (c *call) handle(ctx context.Context, next http.Handler, w http.ResponseWriter) {
+	c.ran = true
+	r := c.request(ctx)
+	defer func() {
+		if form := r.MultipartForm; form != nil && form != c.r.MultipartForm {
+			_ = form.RemoveAll() // as net/http: nobody is left to tell
+		}
+	}()
+	next.ServeHTTP(w, r)
+}
+
+// replayed is a body that was read before, or its start.
 type replayed struct {
-	*bytes.Reader
+	io.Reader
 	original io.Closer
 }
 
@@ -76,11 +90,23 @@ func (c *call) bytes() ([]byte, error) {
 	case err != nil:
 		c.bodyErr = &bodyError{"can't be read to its end", err}
 	case n > limit:
-		c.bodyErr = tooLarge(limit)
+		c.bodyErr, c.start = tooLarge(limit), buf.Bytes()
 	default:
 		c.content, c.read = buf.Bytes(), true
 	}
 	return c.content, c.bodyErr
+}
+
+// settle reads the body before a wait, if it is within the bound. Over HTTP/1 net/http does not look whether the caller
+// is there until the body has been read; a body over the bound stays for the handler, and such a caller is not missed.
+func (c *call) settle() error {
+	if c.r.ProtoMajor > 1 || c.r.ContentLength > c.m.maxBody {
+		return nil
+	}
+	if _, err := c.bytes(); err != nil && c.start == nil {
+		return err
+	}
+	return nil
 }
 
 func tooLarge(limit int64) error {
@@ -113,35 +139,10 @@ func (c *call) json(to func() any) (any, error) {
 		c.bodyErr = &bodyError{"is not the JSON that is expected here", err}
 		return nil, c.bodyErr
 	}
+	if err := oneOfEach(content); err != nil {
+		c.bodyErr = err
+		return nil, err
+	}
 	c.value = v
 	return v, nil
-}
-
-// form returns a field of a form in the body, never a parameter of the URL.
-func (c *call) form(name string) (string, error) {
-	if c.fields == nil {
-		kind, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
-		if kind != "application/x-www-form-urlencoded" && kind != "multipart/form-data" {
-			return "", errors.New("is not there: the body is no form")
-		}
-		content, err := c.bytes()
-		if err != nil {
-			return "", err
-		}
-		// A copy parses its own body: the handler finds the original as it came.
-		r := &http.Request{Method: http.MethodPost, Header: c.r.Header, Body: io.NopCloser(bytes.NewReader(content)), URL: &url.URL{}}
-		if kind == "multipart/form-data" {
-			err = r.ParseMultipartForm(c.m.maxBody)
-		} else {
-			err = r.ParseForm()
-		}
-		if r.MultipartForm != nil {
-			defer func() { _ = r.MultipartForm.RemoveAll() }() // files, of which the memory bound leaves none on disk
-		}
-		if err != nil {
-			return "", &bodyError{"is not there: the form can't be read", err}
-		}
-		c.fields = r.PostForm
-	}
-	return single(c.fields[name])
 }

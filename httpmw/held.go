@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
+	"time"
 
 	"github.com/latchkey-go/latchkey"
 )
@@ -33,18 +35,23 @@ func MaxAnswer(bytes int) Option {
 // heldAnswer is the ResponseWriter of a handler that runs in a transaction: what the caller sees depends on COMMIT. It
 // offers nothing that would send something before: no Flush, no Hijack.
 type heldAnswer struct {
+	conn   *http.ResponseController
 	header http.Header
 	sent   http.Header // header as it was at WriteHeader
 	status int
 	body   bytes.Buffer
 	limit  int
 	over   bool
+	silent error // what it means if nothing is written
 }
 
 func (h *heldAnswer) Header() http.Header { return h.header }
 
-// WriteHeader implements [http.ResponseWriter].
+// WriteHeader implements [http.ResponseWriter]. As there, a status that is none panics.
 func (h *heldAnswer) WriteHeader(status int) {
+	if status < 100 || status > 999 {
+		panic(fmt.Sprintf("httpmw: invalid WriteHeader code %v", status))
+	}
 	if h.status == 0 && status >= http.StatusOK { // interim answers can't be held back: dropped
 		h.status, h.sent = status, h.header.Clone()
 	}
@@ -59,6 +66,12 @@ func (h *heldAnswer) Write(b []byte) (int, error) {
 	return h.body.Write(b)
 }
 
+// What [http.ResponseController] can do without sending anything.
+
+func (h *heldAnswer) SetReadDeadline(end time.Time) error  { return h.conn.SetReadDeadline(end) }
+func (h *heldAnswer) SetWriteDeadline(end time.Time) error { return h.conn.SetWriteDeadline(end) }
+func (h *heldAnswer) EnableFullDuplex() error              { return h.conn.EnableFullDuplex() }
+
 // outcome is what the handler's answer means for the transaction.
 func (h *heldAnswer) outcome() error {
 	switch {
@@ -66,8 +79,17 @@ func (h *heldAnswer) outcome() error {
 		return errAnswerTooLarge
 	case h.status >= http.StatusBadRequest:
 		return errRefused
+	case h.status == 0:
+		return h.silent
 	}
 	return nil
+}
+
+// refusedOnly reports whether the handler's status is all that went wrong: what it says about a lease that was lost is
+// not the answer to that.
+func refusedOnly(err error) bool {
+	return errors.Is(err, errRefused) && !errors.Is(err, latchkey.ErrOutcomeUnknown) && !errors.Is(err, latchkey.ErrLeaseLost) &&
+		!errors.Is(err, latchkey.ErrFenced)
 }
 
 // deliver sends the answer.
@@ -76,21 +98,24 @@ func (h *heldAnswer) deliver(w http.ResponseWriter) {
 	clear(w.Header())
 	maps.Copy(w.Header(), h.sent)
 	w.WriteHeader(h.status)
-	_, _ = w.Write(h.body.Bytes()) // a caller that is gone can't be told
+	_, _ = w.Write(h.body.Bytes())  // a caller that is gone can't be told
+	maps.Copy(w.Header(), h.header) // trailers: of what was set after WriteHeader, net/http sends these only
 }
 
 // serveHeld runs next in the decorator's transaction. The caller gets its answer when the database has answered.
 func (m *middleware) serveHeld(next http.Handler, w http.ResponseWriter, c *call) {
-	h := &heldAnswer{header: w.Header().Clone(), limit: m.maxAnswer}
+	h := &heldAnswer{conn: http.NewResponseController(w), header: w.Header().Clone(), limit: m.maxAnswer}
 	if h.header == nil {
 		h.header = make(http.Header)
 	}
+	if bypassable(w) {
+		h.silent = errBypassed
+	}
 	err := m.bound.Do(m.arrived(c.r), []any{c}, func(ctx context.Context) error {
-		c.ran = true
-		next.ServeHTTP(h, c.request(ctx))
+		c.handle(ctx, next, h)
 		return h.outcome()
 	})
-	if err == nil || errors.Is(err, errRefused) && !errors.Is(err, latchkey.ErrOutcomeUnknown) {
+	if err == nil || refusedOnly(err) {
 		h.deliver(w)
 		return
 	}

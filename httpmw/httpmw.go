@@ -75,13 +75,18 @@ func (m *middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Req
 		}
 	}
 	c := &call{m: m, r: r}
+	if m.bound.Waits() {
+		if err := c.settle(); err != nil {
+			m.answer(w, r, m.problem(r, err), err)
+			return
+		}
+	}
 	if m.bound.Transactional() {
 		m.serveHeld(next, w, c)
 		return
 	}
 	err := m.bound.Do(m.arrived(r), []any{c}, func(ctx context.Context) error {
-		c.ran = true
-		next.ServeHTTP(w, c.request(ctx))
+		c.handle(ctx, next, w)
 		return nil
 	})
 	if err != nil {

@@ -38,8 +38,8 @@ func Body[T any]() Option {
 	return func(c *config) { c.body = reflect.TypeFor[T]() }
 }
 
-// MaxBody bounds the body that is read for the key, in bytes: 1 MiB unless set. A longer one is answered with 413. It is
-// not read, and not bounded, if the template does not need it.
+// MaxBody bounds the body that is read for the key or before a wait, in bytes: 1 MiB unless set. A longer one that the key
+// needs is answered with 413; if the template does not need it the handler reads it as it comes, however long it is.
 func MaxBody(bytes int64) Option {
 	return func(c *config) {
 		if bytes < 1 {

@@ -21,8 +21,8 @@ type Problem struct {
 	Status int `json:"status"`
 	// Detail is about this request; it may be empty.
 	Detail string `json:"detail,omitempty"`
-	// Code tells problems apart: LOCK_BUSY, LOCK_KEY_MISSING, BODY_TOO_LARGE, LOCK_STORE_UNAVAILABLE, LEASE_LOST,
-	// OUTCOME_UNKNOWN, ANSWER_TOO_LARGE, CALLER_GONE or INTERNAL.
+	// Code tells problems apart: LOCK_BUSY, LOCK_KEY_MISSING, BODY_TOO_LARGE, BODY_INCOMPLETE, LOCK_STORE_UNAVAILABLE,
+	// LEASE_LOST, OUTCOME_UNKNOWN, ANSWER_TOO_LARGE, CALLER_GONE or INTERNAL.
 	Code string `json:"code"`
 	// RetryAfter is when it is worth trying again; zero leaves the header out. Fractions of a second round up.
 	RetryAfter time.Duration `json:"-"`
@@ -37,6 +37,7 @@ func (p Problem) Write(w http.ResponseWriter) {
 	case p.Answered:
 		return
 	case p.Status == 0:
+		w.WriteHeader(http.StatusServiceUnavailable) // never sent, unless somebody recovers: then it must not be 200
 		panic(http.ErrAbortHandler)
 	}
 	body, err := json.Marshal(p)
@@ -68,6 +69,7 @@ func (m *middleware) answer(w http.ResponseWriter, r *http.Request, p Problem, e
 func (m *middleware) problem(r *http.Request, err error) Problem {
 	var busy *latchkey.BusyError
 	var key *latchkey.KeyError
+	var body *bodyError
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.Is(err, latchkey.ErrLeaseLost):
@@ -82,6 +84,8 @@ func (m *middleware) problem(r *http.Request, err error) Problem {
 			Title: "The request does not say what to lock", Status: http.StatusBadRequest, Code: "LOCK_KEY_MISSING",
 			Detail: detail(key),
 		}
+	case errors.As(err, &body):
+		return Problem{Title: "The body did not arrive whole", Status: http.StatusBadRequest, Code: "BODY_INCOMPLETE"}
 	case errors.Is(r.Context().Err(), context.Canceled):
 		return Problem{Title: "The caller is gone", Code: "CALLER_GONE"}
 	case errors.As(err, &busy):

@@ -134,9 +134,12 @@ func (c *call) route() string {
 // goes without saying.
 func host(r *http.Request) string {
 	u := url.URL{Host: strings.ToLower(r.Host)}
-	name, port := u.Hostname(), u.Port()
-	if port == "" || r.TLS == nil && port == "80" || r.TLS != nil && port == "443" {
-		return strings.TrimSuffix(name, ".")
+	name, port := strings.TrimSuffix(u.Hostname(), "."), u.Port()
+	if strings.Contains(name, ":") { // IPv6, whose last group might be taken for a port
+		name = "[" + name + "]"
 	}
-	return strings.TrimSuffix(name, ".") + ":" + port
+	if port == "" || r.TLS == nil && port == "80" || r.TLS != nil && port == "443" {
+		return name
+	}
+	return name + ":" + port
 }

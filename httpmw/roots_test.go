@@ -1,6 +1,7 @@
 package httpmw_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,11 +25,17 @@ type basket struct {
 }
 
 func TestKeysFromEveryPartOfARequest(t *testing.T) {
-	form := "application/x-www-form-urlencoded"
+	const (
+		form   = "application/x-www-form-urlencoded"
+		multi  = "multipart/form-data; boundary=b"
+		multiX = "--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n9\r\n--b--\r\n"
+	)
 	for _, c := range []struct {
 		template string
 		opts     []httpmw.Option
-		request  string // "" posts body
+		request  string // "" sends body,
+		method   string // by POST
+		path     string // to /orders/1
 		kind     string
 		body     string
 		want     string // "" means 400
@@ -54,6 +61,9 @@ func TestKeysFromEveryPartOfARequest(t *testing.T) {
 		{template: "m:#{method}", request: "GET /orders/1 HTTP/1.1", want: "m:GET"},
 		{template: "m:#{host}", request: "GET /orders/1 HTTP/1.1\nHost: Shop.Example.:80", want: "m:shop.example"},
 		{template: "m:#{host}", request: "GET /orders/1 HTTP/1.1\nHost: shop.example:8080", want: "m:shop.example%3A8080"},
+		{template: "m:#{host}", request: "GET /orders/1 HTTP/1.1\nHost: [::A]:8080", want: "m:[%3A%3Aa]%3A8080"},
+		{template: "m:#{host}", request: "GET /orders/1 HTTP/1.1\nHost: [::a:8080]:80", want: "m:[%3A%3Aa%3A8080]"},
+		{template: "b:#{body.sku}", body: "\x1f\x8b\x08 what gzip makes of a body"},
 		{template: "m:#{header.host}", request: "GET /orders/1 HTTP/1.1\nHost: SHOP", want: "m:shop"},
 		{template: "r/#{route}", request: "GET /orders/1 HTTP/1.1", want: "r/%2Forders%2F%7Bid%7D"},
 		{template: "r/#{route}", opts: []httpmw.Option{httpmw.Route(func(*http.Request) string { return "orders" })},
@@ -65,9 +75,30 @@ func TestKeysFromEveryPartOfARequest(t *testing.T) {
 		{template: "f:#{form.x}", kind: form, body: "y=1"},
 		{template: "f:#{form.x}", kind: "application/json", body: `{"x":1}`},
 		{template: "f:#{form.x}", kind: form, body: "x=%zz"},
-		{template: "f:#{form.x}", kind: "multipart/form-data; boundary=b",
-			body: "--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n9\r\n--b--\r\n",
-			want: "f:9 | --b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n9\r\n--b--\r\n"},
+		{template: "f:#{form.x}", kind: multi, body: multiX, want: "f:9 | " + multiX},
+		// What r.FormValue says is another value, or none.
+		{template: "f:#{form.x}", path: "/orders/1?x=2", kind: form, body: "x=1"},
+		{template: "f:#{form.x}", path: "/orders/1?x=1", kind: form, body: "x=1", want: "f:1 | x=1"},
+		{template: "f:#{form.x}", path: "/orders/1?x=2", kind: form, body: "y=1"},
+		{template: `f:#{form.x ?? "none"}`, path: "/orders/1?x=2", kind: form, body: "y=1"},
+		{template: `f:#{form.x ?? "none"}`, path: "/orders/1?z=2", kind: form, body: "y=1", want: "f:none | y=1"},
+		{template: "f:#{form.x}", path: "/orders/1?x=2", kind: multi, body: multiX},
+		{template: "f:#{form.x}", path: "/orders/1?x=9", kind: multi, body: multiX, want: "f:9 | " + multiX},
+		{template: "f:#{form.x}", path: "/orders/1?y=2", kind: multi, body: multiX, want: "f:9 | " + multiX},
+		{template: "f:#{form.x}", method: "DELETE", kind: form, body: "x=1"},
+		{template: "f:#{form.x}", method: "GET", kind: form, body: "x=1"},
+		{template: "f:#{form.x}", method: "PATCH", kind: form, body: "x=1", want: "f:1 | x=1"},
+		{template: "f:#{form.x}", method: "DELETE", kind: multi, body: multiX, want: "f:9 | " + multiX},
+		// Readers of JSON differ in which one they take.
+		{template: "b:#{body.id}", body: `{"id":1,"id":2}`},
+		{template: "b:#{body.id}", body: `{"id":1,"id":1}`},
+		{template: "b:#{body.id}", body: `{"id":1,"\u0069d":2}`},
+		{template: "b:#{body.a.id}", body: `{"a":{"id":1},"a":{"b":2}}`},
+		{template: "b:#{body.id}", body: `{"id":1,"pad":[{"x":[],"x":0}]}`},
+		{template: "b:#{body.id}", body: `{"id":1,"a":{"id":2},"b":[{"id":3},{"id":4},"id","id"]}`,
+			want: `b:1 | {"id":1,"a":{"id":2},"b":[{"id":3},{"id":4},"id","id"]}`},
+		{template: "b:#{body.sku}", opts: typed, body: `{"sku":"a","sku":"b"}`},
+		{template: "b:#{map(body.items, .sku)}", opts: typed, body: `{"items":[{"sku":"z"}],"items":[{"sku":"a"}]}`},
 		{template: "b:#{body.sku}", body: `{"sku":"a"}`, want: `b:a | {"sku":"a"}`},
 		{template: "b:#{body.sku}", body: `{"sku":7}`, want: `b:7 | {"sku":7}`},
 		{template: "b:#{body.sku}", body: `{"sku":7.0}`, want: `b:7 | {"sku":7.0}`},
@@ -101,7 +132,8 @@ func TestKeysFromEveryPartOfARequest(t *testing.T) {
 			if c.kind == "" {
 				c.kind = "application/json"
 			}
-			got = s.post(t, "/orders/1", c.kind, c.body)
+			method, path := cmp.Or(c.method, "POST"), cmp.Or(c.path, "/orders/1")
+			got = s.raw(t, fmt.Sprintf("%s %s HTTP/1.1\nContent-Type: %s\nContent-Length: %d\n\n%s", method, path, c.kind, len(c.body), c.body))
 		}
 		if c.want == "" {
 			if got.status != http.StatusBadRequest || !strings.Contains(got.body, "LOCK_KEY_MISSING") {

@@ -184,9 +184,13 @@ func TestUpdatesOfManyProcessesAreNotLost(t *testing.T) {
 func TestUpdatesAreLostWithoutTheLock(t *testing.T) {
 	for _, guard := range []string{unlocked, earlyLetGo} {
 		t.Run(guard, func(t *testing.T) {
-			if _, lost, _ := count(t, guard, 2_000); lost == 0 {
-				t.Error("no update was lost: the harness can't tell a lock from none")
+			// On a busy machine the processes may happen to run one after the other.
+			for range 10 {
+				if _, lost, _ := count(t, guard, 2_000); lost > 0 {
+					return
+				}
 			}
+			t.Error("no update was lost: the harness can't tell a lock from none")
 		})
 	}
 }

@@ -77,13 +77,14 @@ func cross(t *testing.T, rounds int, place string, around func(latchkey.Store) l
 	})
 	third := connect(t, srv.Addr())
 	// One is let go a little before the other, or after: about as long before as it takes to go over.
-	wants, cancelWithin, releaseWithin := holds, 100*time.Microsecond, 100*time.Microsecond
+	wants, cancelWithin, releaseWithin := holds, 4*time.Microsecond, 4*time.Microsecond
 	if place == "other process" {
 		cancelWithin, releaseWithin = 1500*time.Microsecond, time.Microsecond
 		wants = connectBy(t, &redis.Options{Addr: srv.Addr()}, around)
 	}
 	m := watch(t, srv)
-	for range rounds {
+	// In one process the moment is short, and shorter without the race detector: there it goes on until it was hit often.
+	for n := 0; n < rounds || place == "same process" && c.crossings < rounds/100 && n < 10*rounds; n++ {
 		held, err := holds.Acquire(context.Background(), key, latchkey.Wait(patience))
 		if err != nil {
 			t.Fatal(err)
@@ -186,8 +187,9 @@ func TestGrantThatCrossesACancellationIsPassedOn(t *testing.T) {
 			if c.polled > crossings/50 {
 				t.Errorf("%d times the third had to find out by itself that the lock was free", c.polled)
 			}
-			// About a third in one process and more than half in two, on a machine that has little else to do.
-			if c.entered < crossings/50 || c.crossings < crossings/10 {
+			// In two processes it is more than half.
+			least := map[string]int{"same process": crossings / 100, "other process": crossings / 10}
+			if c.entered < crossings/50 || c.crossings < least[place] {
 				t.Error("void: the two did not cross often enough")
 			}
 			for _, err := range c.answers {

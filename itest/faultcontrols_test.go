@@ -63,6 +63,7 @@ func broken(t *testing.T, step, trouble, ctx string, spoil func(*cell)) []string
 // The controls of the table: what is broken on purpose is found in the cell that is there for it.
 func TestBrokenVariantsAreSeenInTheFaultTable(t *testing.T) {
 	t.Parallel()
+	subtests := make(map[string]func(t *testing.T))
 	for _, v := range []struct {
 		name, step, trouble, ctx string
 		spoil                    func(*cell)
@@ -77,12 +78,12 @@ func TestBrokenVariantsAreSeenInTheFaultTable(t *testing.T) {
 			c.around = func(s latchkey.Store) latchkey.Store { return &takesSilenceForNo{s} }
 		}, "the lease could be kept and was lost"},
 	} {
-		t.Run(v.name, func(t *testing.T) {
-			t.Parallel()
+		subtests[v.name] = func(t *testing.T) {
 			wrong := broken(t, v.step, v.trouble, v.ctx, v.spoil)
 			if !slices.ContainsFunc(wrong, func(w string) bool { return strings.Contains(w, v.found) }) {
 				t.Errorf("the harness does not see it, only %q", wrong)
 			}
-		})
+		}
 	}
+	abreast(t, subtests)
 }

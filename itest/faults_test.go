@@ -74,6 +74,12 @@ func (c *cell) failf(format string, args ...any) {
 	c.t.Errorf(format, args...)
 }
 
+// ending is how a call ended, and when.
+type ending struct {
+	err error
+	at  time.Time
+}
+
 // notice befalls what the step asks, and notes whether that is of a kind.
 func (c *cell) notice(pattern string) testenv.FaultOption {
 	kind := regexp.MustCompile(`(?is)` + pattern)
@@ -154,7 +160,7 @@ func (c *cell) run() {
 	if c.ctx == "ctx past its deadline" {
 		ctx = overdue{ctx}
 	}
-	letGo, inside, returned := make(chan struct{}), make(chan struct{}, 1), make(chan error, 1)
+	letGo, inside, returned := make(chan struct{}), make(chan struct{}, 1), make(chan ending, 1)
 	ran := false
 	call := func(wait time.Duration) {
 		f := latchkey.Action0(c.victim.WithLock(faultKey, latchkey.Wait(wait)), func(ctx context.Context) error {
@@ -166,7 +172,23 @@ func (c *cell) run() {
 			c.runs.under(ctx, "victim", letGo)
 			return nil
 		})
-		returned <- f(ctx)
+		err := f(ctx)
+		returned <- ending{err, time.Now()}
+	}
+	// A machine that is very busy lets an op timeout pass before the fault: then the call is made again.
+	begin := func(wait time.Duration, what string, begun func(waited int) bool) {
+		waited := c.victim.events.count(latchkey.EventWaiting)
+		go call(wait)
+		eventually(t, what, func() bool {
+			select {
+			case end := <-returned:
+				t.Logf("before the fault: %v", end.err)
+				waited = c.victim.events.count(latchkey.EventWaiting)
+				go call(wait)
+			default:
+			}
+			return begun(waited)
+		})
 	}
 
 	var first *latchkey.Lease
@@ -185,14 +207,13 @@ func (c *cell) run() {
 	before := c.proxy.Counts().Faults()
 	switch {
 	case c.step.inside:
-		go call(0)
-		hear(t, "the function runs", inside)
+		begin(0, "the function runs", func(int) bool { return len(inside) > 0 })
 	case c.step.name == handOver:
-		go call(patience)
-		c.victim.events.await(t, latchkey.EventWaiting, 1)
+		begin(patience, "the caller waits", func(waited int) bool { return c.victim.events.count(latchkey.EventWaiting) > waited })
 	}
 
 	// The fault comes, and with it the moment of the step.
+	fault := time.Now()
 	c.trouble.begin(c)
 	switch c.step.name {
 	case "acquire":
@@ -222,11 +243,11 @@ func (c *cell) run() {
 	if c.step.name != "release" {
 		close(letGo)
 	}
-	err := hear(t, "the call has returned", returned)
+	end := hear(t, "the call has returned", returned)
 	if c.step.waits {
 		hear(t, "the first holder is done", firstGone)
 	}
-	c.endedWell(ran, err)
+	c.endedWell(ran, end.err, end.at.Sub(fault))
 	over := time.Now()
 	stopRival()
 

@@ -48,7 +48,6 @@ type trouble struct {
 	name    string
 	persist bool
 	crash   bool // it may cost a lease: a copy of a request arrives when its owner is not barred any more
-	silent  bool // it lasts for longer than the op timeout: whoever asks is told that there is no answer
 	fails   bool // a renewal does
 	loses   bool // a lease
 	replay  bool
@@ -83,10 +82,10 @@ var troubles = []trouble{
 	{name: "late replay", replay: true, fails: true, begin: func(c *cell) {
 		c.proxy.SwallowRequests(testenv.Times(1), c.notice(askAcquire))
 	}},
-	{name: "pause shorter than the lease", silent: true, fails: true,
+	{name: "pause shorter than the lease", fails: true,
 		begin: func(c *cell) { c.detectAny(); c.srv.Pause(c.t) },
 		end:   func(c *cell) { c.wait(faultLease / 4); c.srv.Resume(c.t) }},
-	{name: "CLIENT PAUSE", silent: true, fails: true,
+	{name: "CLIENT PAUSE", fails: true,
 		begin: func(c *cell) {
 			const d = faultLease * 6 / 10 // beyond the first renewal
 			c.detectAny()
@@ -94,7 +93,7 @@ var troubles = []trouble{
 			c.awake = time.Now().Add(d)
 		},
 		end: func(c *cell) { c.wait(time.Until(c.awake)) }},
-	{name: "pause longer than the lease", crash: true, silent: true, fails: true, loses: true,
+	{name: "pause longer than the lease", crash: true, fails: true, loses: true,
 		begin: func(c *cell) { c.detectAny(); c.srv.Pause(c.t) },
 		end:   func(c *cell) { c.wait(faultLease + faultLease/4); c.srv.Resume(c.t) }},
 	{name: "kill and restart empty", loses: true,

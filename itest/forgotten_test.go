@@ -61,6 +61,30 @@ func TestLeaseThatTheServerForgotIsLostAtTheNextRenewal(t *testing.T) {
 	nothingLeft(t, srv)
 }
 
+// A lease that is never renewed is never asked about: two may run until it ends by the clock.
+func TestForgottenFixedLeaseIsHeldToItsEnd(t *testing.T) {
+	t.Parallel()
+	const key, lease = "forgotten, fixed", 2 * time.Second
+	srv := testenv.Redis(t)
+	s, other := connect(t, srv.Addr()), connect(t, srv.Addr())
+	held := s.take(t, key, latchkey.LeaseFor(lease))
+	begin := time.Now()
+	srv.Restart(t, testenv.LoseData)
+	second := other.take(t, key)
+	eventually(t, "two thirds of the lease are over", func() bool { return time.Since(begin) > lease*2/3 })
+	if time.Since(begin) < lease*9/10 && held.Context().Err() != nil {
+		t.Errorf("the holder hears %v after %v; which is better than is promised", context.Cause(held.Context()), time.Since(begin))
+	}
+	hear(t, "the lease has ended", held.Context().Done())
+	if cause := context.Cause(held.Context()); !errors.Is(cause, latchkey.ErrLeaseLost) || time.Since(begin) > lease+5*time.Second {
+		t.Errorf("the lease of %v ended after %v: %v", lease, time.Since(begin), cause)
+	}
+	if second.Context().Err() != nil {
+		t.Error("the second holder has lost it too")
+	}
+	release(t, second)
+}
+
 func TestForgottenLeaseIsLostAtOnceIfTheSubscriptionBreaks(t *testing.T) {
 	t.Parallel()
 	const key, lease = "forgotten at once", time.Minute // whose next renewal is 20 s away

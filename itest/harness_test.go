@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -122,6 +123,16 @@ func number(t testenv.TB, v any) int64 {
 		t.Fatalf("the server answered %v where a number should be", v)
 	}
 	return n
+}
+
+// abreast runs subtests side by side, all of them: they wait more than they work.
+func abreast(t *testing.T, subtests map[string]func(t *testing.T)) {
+	t.Helper()
+	var all sync.WaitGroup
+	for name, f := range subtests {
+		all.Go(func() { t.Run(name, f) })
+	}
+	all.Wait()
 }
 
 // eventually waits for something that tells nobody when it happens: it asks until cond says yes.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/latchkey-go/latchkey"
 	"github.com/latchkey-go/latchkey/internal/testenv"
+	"github.com/latchkey-go/latchkey/redisstore"
 )
 
 const (
@@ -37,14 +38,14 @@ var (
 	waiting            = []latchkey.DecoratorOption{latchkey.Wait(replyWait)}
 	minting            = []latchkey.DecoratorOption{latchkey.MintToken()}
 	unansweredAcquire  = unanswered{name: "acquire", asks: askAcquire, kinds: toAcquire, keys: []string{"one"}}
-	unansweredList     = unanswered{name: "acquire a list", asks: askList, kinds: toAcquire, keys: []string{"one", "two", "three"}, opts: waiting}
 	unansweredRenewal  = unanswered{name: "renew", asks: askRenew, kinds: []string{renews}, keys: []string{"one"}, inside: true}
 	unansweredRelease  = unanswered{name: "release", asks: askRelease, kinds: []string{releases, leaves}, keys: []string{"one"}, inside: true}
 	unansweredRequests = []unanswered{
 		unansweredAcquire,
 		{name: "acquire, ready to wait", asks: askAcquire, kinds: toAcquire, keys: []string{"one"}, opts: waiting},
 		{name: "acquire with a token", asks: askAcquire, kinds: toAcquire, keys: []string{"one"}, opts: minting},
-		unansweredList,
+		{name: "acquire a list", asks: askList, kinds: toAcquire, keys: []string{"one", "two", "three"}},
+		{name: "acquire a list, ready to wait", asks: askList, kinds: toAcquire, keys: []string{"one", "two", "three"}, opts: waiting},
 		unansweredRenewal,
 		unansweredRelease,
 	}
@@ -122,18 +123,19 @@ func unanswer(t *testing.T, u unanswered, around func(latchkey.Store) latchkey.S
 // tellScripts has the server know the scripts, so that the first answer to each is the answer.
 func tellScripts(t *testing.T, srv *testenv.Server) {
 	t.Helper()
-	s := connect(t, srv.Addr(), latchkey.RenewedLease(replyLease/10))
-	renewed := func(ctx context.Context, _ []string) error {
-		s.events.await(t, latchkey.EventRenewed, 1)
-		return ctx.Err()
-	}
-	for _, keys := range [][]string{{"first"}, {"first", "second"}} {
-		if err := latchkey.Action(s.WithLock("#{param}"), renewed)(context.Background(), keys); err != nil {
-			t.Fatal(err)
+	s := connect(t, srv.Addr())
+	store := redisstore.New(s.client)
+	for _, op := range []latchkey.Op{
+		{Kind: latchkey.OpAcquire, Tokens: 1},
+		{Kind: latchkey.OpAcquire, More: []string{"second", "third"}},
+		{Kind: latchkey.OpRenew},
+		{Kind: latchkey.OpRelease},
+	} {
+		op.Key, op.Owner, op.Lease = "first", "nobody", time.Millisecond
+		if store.Do(context.Background(), []*latchkey.Op{&op}); op.Err != nil {
+			t.Fatal(op.Err)
 		}
 	}
-	release(t, s.take(t, "first", latchkey.MintToken()))
-	srv.Do(t, "DEL", counterOf("first"))
 }
 
 // ownersOf returns who was given one of the keys between two marks, each once. A SET NX counts also if it was refused.
@@ -149,9 +151,9 @@ func (m *monitor) ownersOf(from, to int, keys []string) (owners []string) {
 // A request of which only the answer is lost has taken effect. Its owner asks again, and is told that the lock is its own.
 func TestReplyThatIsLostCostsNobodyTheLock(t *testing.T) {
 	t.Parallel()
+	subtests := make(map[string]func(t *testing.T))
 	for _, u := range unansweredRequests {
-		t.Run(u.name, func(t *testing.T) {
-			t.Parallel()
+		subtests[u.name] = func(t *testing.T) {
 			a := unanswer(t, u, plain)
 			if !a.ran || a.err != nil {
 				t.Errorf("one answer was lost: ran %t, %v", a.ran, a.err)
@@ -159,8 +161,7 @@ func TestReplyThatIsLostCostsNobodyTheLock(t *testing.T) {
 			if len(a.left) > 0 {
 				t.Errorf("the call is over and %s are still held", strings.Join(a.left, " "))
 			}
-			// A list is asked for again key by key.
-			if len(u.keys) == 1 && len(a.owners) != 1 {
+			if len(a.owners) != 1 {
 				t.Errorf("one call, and the server saw %d owners", len(a.owners))
 			}
 			if a.tried < 2 {
@@ -173,8 +174,9 @@ func TestReplyThatIsLostCostsNobodyTheLock(t *testing.T) {
 			if u.asks == askRelease && (!errors.Is(a.letGo, latchkey.ErrStore) || errors.Is(a.letGo, latchkey.ErrLeaseLost)) {
 				t.Errorf("the release was not answered and the observer hears %v", a.letGo)
 			}
-		})
+		}
 	}
+	abreast(t, subtests)
 }
 
 // forgetsWho is a store that asks again under another name.
@@ -230,39 +232,37 @@ func (*retrying) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // The controls: what a lost answer does to those who take it the usual way.
 func TestReplyThatIsLostIsSeenToCostTheLock(t *testing.T) {
 	t.Parallel()
-	t.Run("asked again by another owner", func(t *testing.T) {
-		t.Parallel()
-		a := unanswer(t, unansweredAcquire, func(s latchkey.Store) latchkey.Store {
-			return &forgetsWho{Store: s, asked: make(map[string]int)}
-		})
-		if a.ran || !errors.Is(a.err, latchkey.ErrBusy) || len(a.left) == 0 {
-			t.Errorf("ran %t, %v, still held: %q", a.ran, a.err, a.left)
-		}
-	})
-	t.Run("a renewal is not asked again", func(t *testing.T) {
-		t.Parallel()
-		a := unanswer(t, unansweredRenewal, func(s latchkey.Store) latchkey.Store { return &takesSilenceForNo{s} })
-		if !a.ran || !errors.Is(a.err, latchkey.ErrLeaseLost) {
-			t.Errorf("ran %t, %v", a.ran, a.err)
-		}
-	})
-	t.Run("a release is asked again by the client", func(t *testing.T) {
-		t.Parallel()
-		a := unanswer(t, unansweredRelease, plain, &retrying{})
-		if !errors.Is(a.letGo, latchkey.ErrLeaseLost) {
-			t.Errorf("a good release that was sent twice was answered %v", a.letGo)
-		}
-	})
-	t.Run("SET NX is asked again by the client", func(t *testing.T) {
-		t.Parallel()
-		srv := testenv.Redis(t)
-		proxy := testenv.NewProxy(t, srv.Addr())
-		rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
-		t.Cleanup(func() { _ = rdb.Close() })
-		proxy.CutReplies(asking(askAcquire), testenv.Times(1))
-		taken, err := rdb.SetNX(context.Background(), full("one"), "me", time.Minute).Result()
-		if owner := look(t, srv, "one").owner; taken || err != nil || owner != "me" {
-			t.Errorf("taken %t, %v, and the owner is %q", taken, err, owner)
-		}
+	abreast(t, map[string]func(t *testing.T){
+		"asked again by another owner": func(t *testing.T) {
+			a := unanswer(t, unansweredAcquire, func(s latchkey.Store) latchkey.Store {
+				return &forgetsWho{Store: s, asked: make(map[string]int)}
+			})
+			if a.ran || !errors.Is(a.err, latchkey.ErrBusy) || len(a.left) == 0 {
+				t.Errorf("ran %t, %v, still held: %q", a.ran, a.err, a.left)
+			}
+		},
+		"a renewal is not asked again": func(t *testing.T) {
+			a := unanswer(t, unansweredRenewal, func(s latchkey.Store) latchkey.Store { return &takesSilenceForNo{s} })
+			if !a.ran || !errors.Is(a.err, latchkey.ErrLeaseLost) {
+				t.Errorf("ran %t, %v", a.ran, a.err)
+			}
+		},
+		"a release is asked again by the client": func(t *testing.T) {
+			a := unanswer(t, unansweredRelease, plain, &retrying{})
+			if !errors.Is(a.letGo, latchkey.ErrLeaseLost) {
+				t.Errorf("a good release that was sent twice was answered %v", a.letGo)
+			}
+		},
+		"SET NX is asked again by the client": func(t *testing.T) {
+			srv := testenv.Redis(t)
+			proxy := testenv.NewProxy(t, srv.Addr())
+			rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
+			t.Cleanup(func() { _ = rdb.Close() })
+			proxy.CutReplies(asking(askAcquire), testenv.Times(1))
+			taken, err := rdb.SetNX(context.Background(), full("one"), "me", time.Minute).Result()
+			if owner := look(t, srv, "one").owner; taken || err != nil || owner != "me" {
+				t.Errorf("taken %t, %v, and the owner is %q", taken, err, owner)
+			}
+		},
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testenv.Main(m, testenv.Children{
+		"alone":    alone,
 		"counter":  counter,
 		"holder":   holder,
 		"spinner":  spinner,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/latchkey-go/latchkey"
 	"github.com/latchkey-go/latchkey/internal/testenv"
+	"github.com/latchkey-go/latchkey/memstore"
 )
 
 // shortPause is longer than a running process stands still.
@@ -35,6 +36,48 @@ func TestHolderPausedPastItsLeaseIsToldAtOnce(t *testing.T) {
 		t.Error("the paused holder has released the lock of the one who came after it")
 	}
 	release(t, lease)
+}
+
+// alone is a process whose locks are in its memory. It holds one, and tells what the lease's context says.
+//
+//	args   lease
+//	says   "held"
+//	hears  "look"    and says what the context says, see verdict
+//	hears  anything  and lets go
+func alone(self *testenv.Self) {
+	length, err := time.ParseDuration(self.Args[0])
+	if err != nil {
+		self.Failf("%v", err)
+	}
+	locks := latchkey.New(memstore.New())
+	lease, err := locks.Acquire(context.Background(), "alone", latchkey.RenewedLease(length))
+	if err != nil {
+		self.Failf("%v", err)
+	}
+	self.Sayf("held")
+	for {
+		if line, _ := self.Hear(); line != "look" {
+			break
+		}
+		self.Sayf("%s", verdict(lease.Context()))
+	}
+	_ = lease.Release(context.Background())
+	locks.Close()
+}
+
+func TestHolderInMemoryPausedPastItsLeaseIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	const lease = 500 * time.Millisecond
+	child := testenv.Child(t, "alone", testenv.Args(lease.String()))
+	expect(t, child, "held")
+	child.Sayf(t, "look")
+	expect(t, child, stillHeld) // the control
+	child.Pause(t)
+	<-time.After(lease * 2) // nobody outside can tell when it ends
+	child.Sayf(t, "look")
+	child.Resume(t)
+	expect(t, child, lostIt)
+	child.Sayf(t, "return")
 }
 
 func TestHolderPausedForLessThanItsLeaseKeepsIt(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -23,43 +24,11 @@ import (
 
 	"github.com/latchkey-go/latchkey"
 	"github.com/latchkey-go/latchkey/httpmw"
+	"github.com/latchkey-go/latchkey/itest/adapters"
 	"github.com/latchkey-go/latchkey/memstore"
 )
 
 type middlewareFunc = func(http.Handler) http.Handler
-
-// ginLock is the adapter that the documentation of httpmw shows.
-func ginLock(mw middlewareFunc) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		for _, p := range c.Params {
-			c.Request.SetPathValue(p.Key, p.Value)
-		}
-		c.Request.Pattern = c.FullPath()
-		locked := false
-		mw(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			locked = true
-			c.Request = r
-			c.Next()
-		})).ServeHTTP(c.Writer, c.Request)
-		if !locked {
-			c.Abort()
-		}
-	}
-}
-
-// echo4Lock is the adapter that the documentation of httpmw shows. echo v5 needs none: its WrapMiddleware does the same.
-func echo4Lock(mw middlewareFunc) echo4.MiddlewareFunc {
-	return func(next echo4.HandlerFunc) echo4.HandlerFunc {
-		locked := echo4.WrapMiddleware(mw)(next)
-		return func(c echo4.Context) error {
-			for i, name := range c.ParamNames() {
-				c.Request().SetPathValue(name, c.ParamValues()[i])
-			}
-			c.Request().Pattern = c.Path()
-			return locked(c)
-		}
-	}
-}
 
 // routers are the same service on every router: a lock around one route each, and around a group of routes.
 func routers(mw middlewareFunc, work http.HandlerFunc) map[string]http.Handler {
@@ -68,8 +37,8 @@ func routers(mw middlewareFunc, work http.HandlerFunc) map[string]http.Handler {
 		g := gin.New()
 		set(g)
 		g.Use(gin.CustomRecoveryWithWriter(io.Discard, func(c *gin.Context, _ any) { c.AbortWithStatus(http.StatusInternalServerError) }))
-		g.Any("/orders/:id/pay", ginLock(mw), func(c *gin.Context) { work(c.Writer, c.Request) })
-		g.Any("/files/*rest", ginLock(mw), func(c *gin.Context) { work(c.Writer, c.Request) })
+		g.Any("/orders/:id/pay", adapters.GinLock(mw), func(c *gin.Context) { work(c.Writer, c.Request) })
+		g.Any("/files/*rest", adapters.GinLock(mw), func(c *gin.Context) { work(c.Writer, c.Request) })
 		return g
 	}
 	std := http.NewServeMux()
@@ -88,13 +57,13 @@ func routers(mw middlewareFunc, work http.HandlerFunc) map[string]http.Handler {
 
 	e4 := echo4.New()
 	e4.Use(echo4mw.RecoverWithConfig(echo4mw.RecoverConfig{DisablePrintStack: true, LogErrorFunc: func(_ echo4.Context, err error, _ []byte) error { return err }}))
-	e4.Any("/orders/:id/pay", echo4.WrapHandler(work), echo4Lock(mw))
-	e4.Any("/files/*", echo4.WrapHandler(work), echo4Lock(mw))
+	e4.Any("/orders/:id/pay", echo4.WrapHandler(work), adapters.Echo4Lock(mw))
+	e4.Any("/files/*", echo4.WrapHandler(work), adapters.Echo4Lock(mw))
 
 	e5 := echo.New()
 	e5.Use(echomw.Recover())
-	e5.Any("/orders/:id/pay", echo.WrapHandler(work), echo.WrapMiddleware(mw))
-	e5.Any("/files/*", echo.WrapHandler(work), echo.WrapMiddleware(mw))
+	e5.Any("/orders/:id/pay", echo.WrapHandler(work), adapters.Echo5Lock(mw))
+	e5.Any("/files/*", echo.WrapHandler(work), adapters.Echo5Lock(mw))
 
 	return map[string]http.Handler{
 		"http.ServeMux": std, "chi": c, "chi, mounted": mounted, "echo v4": e4, "echo v5": e5,
@@ -253,5 +222,67 @@ func TestWebSocketUnderALock(t *testing.T) {
 		cancel()
 		eventually(t, name+": the lock is released", func() bool { return store.Len() == 0 })
 		srv.Close()
+	}
+}
+
+// gin recovers from the panic that aborts a connection, and says 200 if nobody has said anything else.
+func TestAServerThatStopsWhileACallerOfGinWaitsDoesNotSayOK(t *testing.T) {
+	waiting := make(chan struct{}, 1)
+	store := memstore.New()
+	locks := latchkey.New(store, latchkey.Observe(latchkey.ObserverFunc(func(_ context.Context, e latchkey.Event) {
+		if e.Kind == latchkey.EventWaiting {
+			waiting <- struct{}{}
+		}
+	})))
+	defer locks.Close()
+	lease, err := latchkey.New(store).Acquire(t.Context(), "o")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Release(context.Background())
+	gin.SetMode(gin.ReleaseMode)
+	g := gin.New()
+	g.Use(gin.RecoveryWithWriter(io.Discard))
+	g.Any("/", adapters.GinLock(httpmw.New(locks.WithLock("o", latchkey.WaitForever()))), func(*gin.Context) {
+		t.Error("the handler ran without its lock")
+	})
+	base, stop := context.WithCancel(t.Context())
+	srv := httptest.NewUnstartedServer(g)
+	srv.Config.BaseContext = func(net.Listener) context.Context { return base }
+	srv.Start()
+	defer srv.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	go func() { <-waiting; stop() }()
+	if status, body := get(t, srv.URL); status != http.StatusServiceUnavailable {
+		t.Errorf("the caller saw %d %q, want 503", status, body)
+	}
+}
+
+// The rest of a path has one key per router: gin's begins with the slash, as its own c.Param says.
+func TestTheRestOfAPathAsEachRouterHasIt(t *testing.T) {
+	locks := latchkey.New(memstore.New())
+	defer locks.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	for _, name := range []string{"rest", "*"} {
+		for router, h := range routers(httpmw.New(locks.WithLock(`f:#{path["`+name+`"]}`)), sayKey) {
+			want := map[bool]string{true: "f:a/b c"}[(name == "rest") == (router == "http.ServeMux")]
+			if strings.HasPrefix(router, "gin") {
+				want = map[string]string{"rest": "f:/a/b c"}[name]
+			}
+			if router == "chi, mounted" {
+				continue // it has no such route
+			}
+			srv := httptest.NewServer(h)
+			for _, path := range []string{"/files/a/b%20c", "/files/%61/b%20c"} {
+				status, got := get(t, srv.URL+path)
+				if want == "" && status == http.StatusBadRequest {
+					continue
+				}
+				if got = strings.ReplaceAll(got, "%20", " "); got != want {
+					t.Errorf("%s: path.%s of %s is %d %q, want %q", router, name, path, status, got, want)
+				}
+			}
+			srv.Close()
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/latchkey-go/latchkey"
 	"github.com/latchkey-go/latchkey/internal/testenv"
+	"github.com/latchkey-go/latchkey/memstore"
 )
 
 const (
@@ -21,15 +22,20 @@ const (
 
 // starved is a process with one thread for Go code that holds many leases while goroutines of its own never rest.
 //
-//	args  address
+//	args  address, "" for locks in its own memory
 //	says  "held", and after a while how many leases were lost and how many renewals there were
 func starved(self *testenv.Self) {
 	runtime.GOMAXPROCS(1)
 	env := testenv.Program()
-	s := connect(env, self.Args[0])
+	heard := newEvents()
+	locks := latchkey.New(memstore.New(), latchkey.Observe(heard))
+	if addr := self.Args[0]; addr != "" {
+		s := connect(env, addr)
+		locks, heard = s.Locks, s.events
+	}
 	leases := make([]*latchkey.Lease, starvedLeases)
 	for i := range leases {
-		lease, err := s.Acquire(context.Background(), fmt.Sprint("starved ", i), latchkey.RenewedLease(starvedLease))
+		lease, err := locks.Acquire(context.Background(), fmt.Sprint("starved ", i), latchkey.RenewedLease(starvedLease))
 		if err != nil {
 			self.Failf("%v", err)
 		}
@@ -48,7 +54,7 @@ func starved(self *testenv.Self) {
 		}
 	}
 	close(stop)
-	self.Sayf("%d lost, %d renewals", lost, s.events.count(latchkey.EventRenewed))
+	self.Sayf("%d lost, %d renewals", lost, heard.count(latchkey.EventRenewed))
 	for _, lease := range leases {
 		_ = lease.Release(context.Background())
 	}
@@ -79,20 +85,26 @@ func TestNoLeaseIsLostWhenTheProcessorIsStarved(t *testing.T) {
 	for range runtime.NumCPU() {
 		expect(t, testenv.Child(t, "burner"), "burning")
 	}
-	child := testenv.Child(t, "starved", testenv.Args(srv.Addr()))
-	expect(t, child, "held")
-	var lost, renewals int
-	line := child.Hear(t)
-	if _, err := fmt.Sscanf(line, "%d lost, %d renewals", &lost, &renewals); err != nil {
-		t.Fatalf("the child said %q", line)
+	subtests := make(map[string]func(t *testing.T))
+	for name, addr := range map[string]string{"redisstore": srv.Addr(), "memstore": ""} {
+		subtests[name] = func(t *testing.T) {
+			child := testenv.Child(t, "starved", testenv.Args(addr))
+			expect(t, child, "held")
+			var lost, renewals int
+			line := child.Hear(t)
+			if _, err := fmt.Sscanf(line, "%d lost, %d renewals", &lost, &renewals); err != nil {
+				t.Fatalf("the child said %q", line)
+			}
+			t.Log(line)
+			if lost > 0 {
+				t.Errorf("%d of %d leases were lost", lost, starvedLeases)
+			}
+			if least := starvedLeases * int(starvedFor/starvedLease); renewals < least {
+				t.Errorf("void: %d renewals, fewer than the %d that leases of %v need in %v", renewals, least, starvedLease, starvedFor)
+			}
+			child.Wait()
+			nothingLeft(t, srv)
+		}
 	}
-	t.Log(line)
-	if lost > 0 {
-		t.Errorf("%d of %d leases were lost", lost, starvedLeases)
-	}
-	if least := starvedLeases * int(starvedFor/starvedLease); renewals < least {
-		t.Errorf("void: %d renewals, fewer than the %d that leases of %v need in %v", renewals, least, starvedLease, starvedFor)
-	}
-	child.Wait()
-	nothingLeft(t, srv)
+	abreast(t, subtests)
 }

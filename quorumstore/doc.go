@@ -22,9 +22,10 @@
 // that restarts without its data may vote a second time. Particularly:
 //
 //   - A master that forgets its vote while it is one of a bare majority lets a second holder in. The first one hears of it
-//     at its next renewal, a third of the lease at the latest. If more masters than a majority had the vote nothing happens,
-//     and the next renewal gives the vote back. Configure "appendonly yes" and "appendfsync always", or keep a master that
-//     crashed away for the length of the longest lease, which is 30 seconds unless set otherwise.
+//     at its next renewal, a third of the lease at the latest; with [latchkey.LeaseFor], which is never renewed, when the
+//     lease ends. If more masters than a majority had the vote nothing happens, and the next renewal gives the vote back.
+//     Configure "appendonly yes" and "appendfsync always", or keep a master that crashed away for the length of the longest
+//     lease, which is 30 seconds unless set otherwise.
 //   - Everything that must not happen twice needs fencing tokens, here as over any store of locks.
 //
 // # Tokens

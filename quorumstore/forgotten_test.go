@@ -101,3 +101,44 @@ func TestWhenAllForgetTheHolderHearsOfIt(t *testing.T) {
 	_ = lease.Release(t.Context())
 	release(t, take(t, locks, "k"))
 }
+
+// Scripts are told again, for a renewal and for a release as well as for an acquire.
+func TestScriptsThatAllMastersForgetAreToldAgain(t *testing.T) {
+	t.Parallel()
+	servers := masters(t, 3)
+	var renewals counted
+	locks := lock(t, open(t, addrs(servers)), latchkey.Observe(&renewals))
+	forget := func() (before [3]int64) {
+		for i, s := range servers {
+			s.FlushScripts(t)
+			before[i] = s.Commands(t)["eval"]
+		}
+		return before
+	}
+	told := func(what string, before [3]int64) {
+		t.Helper()
+		n := 0
+		for i, s := range servers {
+			if s.Commands(t)["eval"] > before[i] {
+				n++
+			}
+		}
+		if n < 2 {
+			t.Errorf("void: %s: %d masters had to be told the script again", what, n)
+		}
+	}
+	before := forget()
+	lease := take(t, locks, "k", latchkey.RenewedLease(2*time.Second))
+	told("acquire", before)
+	before = forget()
+	n := renewals.n.Load()
+	eventually(t, "the lease is renewed", func() bool { return renewals.n.Load() > n || lease.Context().Err() != nil })
+	told("renew", before)
+	if err := lease.Context().Err(); err != nil {
+		t.Errorf("scripts were forgotten and the holder hears %v", context.Cause(lease.Context()))
+	}
+	before = forget()
+	release(t, lease)
+	told("release", before)
+	nothingLeft(t, servers)
+}

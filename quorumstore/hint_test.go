@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,15 @@ type events struct{ waiting chan struct{} }
 func (e events) Observe(_ context.Context, ev latchkey.Event) {
 	if ev.Kind == latchkey.EventWaiting {
 		e.waiting <- struct{}{}
+	}
+}
+
+// counted counts renewals.
+type counted struct{ n atomic.Int64 }
+
+func (c *counted) Observe(_ context.Context, ev latchkey.Event) {
+	if ev.Kind == latchkey.EventRenewed {
+		c.n.Add(1)
 	}
 }
 

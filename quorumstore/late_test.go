@@ -1,10 +1,12 @@
 package quorumstore_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/latchkey-go/latchkey"
+	"github.com/latchkey-go/latchkey/internal/testenv"
 	"github.com/latchkey-go/latchkey/quorumstore"
 )
 
@@ -89,4 +91,34 @@ func TestARequestThatNobodyWaitsForIsNotSent(t *testing.T) {
 	if sent := servers[0].Commands(t); sent["evalsha"]+sent["eval"] != 0 {
 		t.Errorf("the server was asked: %v", sent)
 	}
+}
+
+// The requests of a process that has died arrive when it is gone: nobody takes back what they do.
+func TestCopiesOfADeadOwnerBlockForOneLease(t *testing.T) {
+	t.Parallel()
+	const lease = 2 * time.Second
+	c := start(t, 3)
+	next := lock(t, open(t, addrs(c.servers)))
+	cycle(t, next, "warm", 3) // the masters know the script
+	for _, p := range c.proxies {
+		p.SwallowRequests(testenv.Containing("latchkey:" + heldKey(0)))
+	}
+	child := hold(t, lease, 1, c.addrs())
+	for _, p := range c.proxies {
+		p.AwaitFaults(t, 1)
+	}
+	child.Kill(t)
+	for _, p := range c.proxies {
+		p.Heal()
+		p.Replay(t)
+	}
+	end := majorityEnd(t, c.servers, heldKey(0))
+	if left := time.Until(end); left > lease {
+		t.Errorf("late copies took the lock for %v; the lease is %v", left, lease)
+	}
+	if _, err := next.Acquire(t.Context(), heldKey(0)); !errors.Is(err, latchkey.ErrBusy) {
+		t.Errorf("after late copies the answer is %v", err)
+	}
+	inTime(t, next, heldKey(0), end)
+	free(t, c.servers, heldKey(0))
 }

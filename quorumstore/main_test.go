@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// Carriers of batches end by themselves when they have had nothing to do for a moment, which goleak may not wait for.
-	testenv.Main(m, testenv.Children{"counter": counter},
+	testenv.Main(m, testenv.Children{"burner": burner, "counter": counter, "holder": holder},
 		goleak.IgnoreAnyFunction("github.com/latchkey-go/latchkey/internal/batch.(*Batcher[...]).carry"))
 }
 

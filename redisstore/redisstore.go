@@ -11,8 +11,9 @@
 // store share, on a channel named "latchkey:wake:" and a random text. The server must be Redis 5 or later.
 //
 // Replication is asynchronous: a replica that takes over may not have heard of a lock that was just taken. Its holder hears
-// of that at the next renewal; the next holder's fencing token is larger all the same. In a Cluster everything about one lock
-// is in one slot, and several locks are taken one after the other.
+// of that at the next renewal. The next holder's fencing token is larger if the new master's clock is not behind the old
+// token: tokens follow the clock in microseconds, and a counter that was ahead of it is lost with the rest. In a Cluster
+// everything about one lock is in one slot, and several locks are taken one after the other.
 //
 // An account that the server restricts (ACL) needs the commands of the scripts, all keys of the namespace, and to be told at
 // once the channels "latchkey:wake:*", which Redis 7 gives no new account by itself: without them waiters poll.

@@ -1,4 +1,4 @@
-// Command connect shows the recipe for connectrpc.com/connect: grpcmw's rules, in an interceptor of forty lines (lock.go).
+// Command connect shows the recipe for connectrpc.com/connect: grpcmw's rules, in an interceptor (lock.go).
 //
 //	go run ./examples/connect
 //

@@ -20,8 +20,7 @@ import (
 func grpcFace(shop *Shop, locks *latchkey.Locks, m *latchkey.TxManager, think time.Duration) *grpc.Server {
 	var opts []grpc.ServerOption
 	if m != nil {
-		opts = append(opts, grpc.ChainUnaryInterceptor(
-			grpcmw.UnaryServerInterceptor(locks, grpcmw.FromAnnotations(latchkey.Transactional(m)))))
+		opts = grpcmw.ServerOptions(locks, grpcmw.FromAnnotations(latchkey.Transactional(m)))
 	}
 	server := grpc.NewServer(opts...)
 	orderspb.RegisterOrdersServer(server, ordersServer{shop: shop, think: think})

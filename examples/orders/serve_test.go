@@ -153,7 +153,8 @@ func (s *served) call(t *testing.T, ctx context.Context, method, data string) (w
 	return codes.OK.String(), strings.Join(strings.Fields(protojson.Format(out)), "")
 }
 
-// The lines in the README are those that -serve prints, and do what the README says.
+// The lines in the README are those that -serve prints, and do what the README says. They are not run by curl and grpcurl,
+// which a machine that tests may not have: do reads them.
 func TestServeAnswersTheLinesOfTheReadme(t *testing.T) {
 	s := serve(t)
 	readme, err := os.ReadFile("README.md")
@@ -180,10 +181,19 @@ func TestServeAnswersTheLinesOfTheReadme(t *testing.T) {
 		to <- answer{word, body}
 	}
 	go in(lines[0], first)
-	for word := "OK"; word == "OK"; { // until the first one has the lock, a payment of nothing gets through at once
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	// Until the first one has the lock a payment of nothing gets through, and the shop refuses it at once.
+	for word := "FailedPrecondition"; word == "FailedPrecondition"; {
+		select {
+		case got := <-first:
+			t.Fatalf("void: the first line was done, with %v, and nobody had to wait for it", got)
+		default:
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		word, _ = s.call(t, ctx, "orders.v1.Orders/Pay", `{"order_id": "1", "amount": 0}`)
 		cancel()
+		if word != "FailedPrecondition" && word != "DeadlineExceeded" && word != "Aborted" {
+			t.Fatalf("a payment of nothing: %s", word)
+		}
 	}
 	go in(lines[1], second)
 	go in(lines[2], third)

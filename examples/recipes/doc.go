@@ -9,6 +9,9 @@
 //			return recipes.InPgx(ctx, pool, func(ctx context.Context, tx pgx.Tx) error { … })
 //		})
 //
+// A recipe returns the library's error as it is. latchkey takes it for "rolled back" if COMMIT was not sent, or if PostgreSQL has
+// refused it; for anything else nobody knows how COMMIT ended, and the error matches [latchkey.ErrOutcomeUnknown].
+//
 // The table of the fence is made once, by a migration or at the start, with [latchkey.FenceSchema]. For sqlx and
 // database/sql there is no need of a recipe: see [latchkey.Transactional].
 package recipes

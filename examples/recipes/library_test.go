@@ -36,7 +36,7 @@ type library struct {
 	inUse   func() int                              // connections
 }
 
-var schema = []string{"CREATE TABLE counter (n int NOT NULL)", "INSERT INTO counter VALUES (0)"}
+var schema = []string{"CREATE TABLE counter (n int NOT NULL CHECK (n < 1000))", "INSERT INTO counter VALUES (0)"}
 
 const (
 	read       = "SELECT n FROM counter"

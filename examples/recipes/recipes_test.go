@@ -162,6 +162,32 @@ func TestWorkThatFailsWritesNothingAndLetsGo(t *testing.T) {
 	}
 }
 
+// What the database refuses in the middle of a transaction is no lost COMMIT: the lock is let go at once.
+func TestStatementThatTheDatabaseRefusesIsRolledBackAndNotUnknown(t *testing.T) {
+	libraries(t, func(t *testing.T, l library) {
+		locks, _ := queue()
+		defer locks.Close()
+		rolledBack := false
+		err := latchkey.Action0(locks.WithLock("counter"), func(ctx context.Context) error {
+			return l.recipe(ctx, func(ctx context.Context, c counter) error {
+				return errors.Join(increment(ctx, c), latchkey.AfterRollback(ctx, func(context.Context) error {
+					rolledBack = true
+					return nil
+				}), c.set(ctx, 1000)) // more than the constraint allows
+			})
+		})(t.Context())
+		if err == nil || errors.Is(err, latchkey.ErrOutcomeUnknown) || !rolledBack {
+			t.Errorf("got %v, AfterRollback ran: %v", err, rolledBack)
+		}
+		if n, err := l.outside.get(t.Context()); err != nil || n != 0 {
+			t.Errorf("the counter is %d (%v)", n, err)
+		}
+		if _, err := locks.Acquire(t.Context(), "counter", latchkey.Wait(0)); err != nil {
+			t.Errorf("still locked: %v", err)
+		}
+	})
+}
+
 // overtaken has an older holder read, a newer one count, and the older one write what follows from what it read. The two
 // got the same lock from stores that know nothing of each other.
 func overtaken(t *testing.T, l library, in func(context.Context, work) error) (n int, err error) {

@@ -33,7 +33,7 @@
 // of the one before; with two the one that was overtaken is fenced off.
 //
 // The exit code is 1 if latchkey loses an update while leases live, or fenced, and also if the others lose none or no
-// lease was lost, for then the run proves nothing.
+// lease was lost, for then the run proves nothing. So it is if the rounds are not done within 45 seconds (-limit).
 //
 // Nothing has to be installed: the program brings its own Redis (miniredis) and database (SQLite in a temporary
 // directory). REDIS_URL=redis://… and DATABASE_URL=postgres://… (or the path of a SQLite file) use real ones; keys and
@@ -49,7 +49,10 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
+
+const defaultLimit = 45 * time.Second // for all rounds
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == tellerArg {
@@ -68,6 +71,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	calls := flags.Int("calls", 60, "calls of each of 4 processes for each of 3 counters, under load")
 	faults := flags.Int("faults", 6, "stops of a process in each round under faults, and twice as many deletions of a lock")
+	limit := flags.Duration("limit", defaultLimit, "how long the whole may take")
 	flags.Usage = func() {
 		fmt.Fprint(stderr, "txhook counts updates that are lost under different orders of lock and transaction.\n\n")
 		flags.PrintDefaults()
@@ -77,12 +81,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
-	case err == nil && (flags.NArg() > 0 || *calls < 1 || *faults < 1):
+	case err == nil && (flags.NArg() > 0 || *calls < 1 || *faults < 1 || *limit < 1):
 		fmt.Fprintln(stderr, "txhook: takes flags only, and these are at least 1; see -h")
 		return 2
 	case err != nil:
 		return 2
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, *limit, fmt.Errorf("not done within %v (-limit)", *limit))
+	defer cancel()
 	report, err := holdAll(ctx, *calls, *faults, stdout)
 	if err != nil {
 		fmt.Fprintln(stderr, "txhook:", err)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMain lets the test binary be what the program is when it runs itself again: a teller, or all of it.
@@ -25,7 +26,7 @@ func TestAllOrders(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	var stdout, stderr bytes.Buffer
-	if code := run(context.Background(), []string{"-calls", "30", "-faults", "3"}, &stdout, &stderr); code != 0 {
+	if code := run(context.Background(), []string{"-calls", "30", "-faults", "3", "-limit", "5m"}, &stdout, &stderr); code != 0 {
 		t.Errorf("exit code %d\n%s\n%s", code, &stdout, &stderr)
 	}
 	for _, want := range []string{
@@ -43,6 +44,24 @@ func TestAllOrders(t *testing.T) {
 	}
 }
 
+// Rounds that come to no end were each given up by themselves, so that the whole could take minutes.
+func TestTheWholeIsBounded(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	var stdout, stderr bytes.Buffer
+	start := time.Now()
+	code := run(context.Background(), []string{"-calls", "1000000", "-limit", "2s"}, &stdout, &stderr)
+	if code != 1 || !strings.Contains(stderr.String(), "not done within 2s") {
+		t.Errorf("exit code %d, want 1\n%s\n%s", code, &stdout, &stderr)
+	}
+	if took := time.Since(start); took > farewellFor {
+		t.Errorf("took %v", took)
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("left in the temporary directory: %v, %v", left, err)
+	}
+}
+
 func TestArguments(t *testing.T) {
 	for args, want := range map[string]struct {
 		code int
@@ -52,6 +71,7 @@ func TestArguments(t *testing.T) {
 		"-calls 0":    {2, "at least 1"},
 		"-faults 0":   {2, "at least 1"},
 		"-faults two": {2, "invalid value"},
+		"-limit 0s":   {2, "at least 1"},
 		"now":         {2, "flags only"},
 	} {
 		t.Run(args, func(t *testing.T) {

@@ -45,6 +45,9 @@ func New(renew func([]*Item), expired func(*Item)) *Dog {
 	return &Dog{renew: renew, expired: expired}
 }
 
+// shortest is how long a renewal counts at least: leases that only run out, ever shorter, are not asked about ever more often.
+const shortest = time.Millisecond
+
 // End returns the local deadline of a lease that was asked for at sent: a hundredth earlier than the store's, for
 // clocks that run at different speeds.
 func End(sent Reading, lease time.Duration) Reading {
@@ -88,7 +91,7 @@ func (d *Dog) Extend(it *Item, sent Reading) {
 		return
 	}
 	it.Deadline.Set(End(sent, it.Lease))
-	it.due, it.renewing = sent.Add(it.Lease/3), false
+	it.due, it.renewing = sent.Add(max(it.Lease/3, shortest)), false
 	if it.again {
 		it.due, it.again = Now(), false
 	}

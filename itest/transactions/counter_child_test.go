@@ -28,8 +28,6 @@ const (
 	modeLatchkey  = "latchkey"            // lock around the transaction
 	modeTwo       = "two"                 // read in one transaction, write in another, both under one lease
 	modeEarly     = "unlock before"       // control: the lock is let go before COMMIT
-	modeByHand    = "by hand"             // control: lock, transaction, unlock, and nobody looks at the lease
-	modeTwoByHand = "two by hand"         // control for modeTwo
 	endless       = 1 << 40               // a Count that is ended by "stop"
 	tokenDatabase = "tokens of database"  // fenced with tokens of the database
 	tokenStore    = "tokens of the store" // fenced with tokens of Redis
@@ -43,7 +41,7 @@ type counterConfig struct {
 	Accounts                 []string
 	Count                    int64
 	Lease                    time.Duration
-	Pauses                   bool // ask to be stopped
+	Thinks, Pauses           bool // between reading and writing, and ask to be stopped meanwhile
 }
 
 // counterResult is what it did.
@@ -65,7 +63,7 @@ type counter struct {
 	last  atomic.Pointer[string]
 	seq   atomic.Int64
 
-	inside atomic.Int64 // functions that run
+	inside sync.Map // account: whether a function of this process has read it and not yet written it
 }
 
 func counterChild(self *testenv.Self) {
@@ -89,8 +87,9 @@ func counterChild(self *testenv.Self) {
 	c.m = latchkey.NewTxManager(c.db, append(opts, latchkey.Isolation(c.Isolation))...)
 	c.locks = latchkey.New(redisstore.New(client), latchkey.RenewedLease(c.Lease), latchkey.Wait(20*time.Second),
 		latchkey.Observe(latchkey.ObserverFunc(func(_ context.Context, e latchkey.Event) {
-			if e.Kind == latchkey.EventLost && c.inside.Load() > 0 {
+			if _, inside := c.inside.Load(strings.TrimPrefix(e.Key, "account:")); inside && e.Kind == latchkey.EventLost {
 				c.res.lost.Add(1)
+				self.Sayf("lost")
 			}
 		})))
 	defer c.locks.Close()
@@ -162,8 +161,6 @@ func (c *counter) way() func(context.Context, string) error {
 		}, latchkey.Transactional(c.m))
 	case modeTwo:
 		return lock(func(ctx context.Context, account string) error {
-			c.inside.Add(1)
-			defer c.inside.Add(-1)
 			var n int64
 			err := c.m.InTx(ctx, func(ctx context.Context, tx *latchkey.Tx) (err error) {
 				n, err = c.read(ctx, tx, account)
@@ -172,7 +169,7 @@ func (c *counter) way() func(context.Context, string) error {
 			if err != nil {
 				return err
 			}
-			c.pause()
+			c.pause(account)
 			// What a service that does not look at its context would do.
 			return c.m.InTx(blind(ctx), func(ctx context.Context, tx *latchkey.Tx) error { return c.write(ctx, tx, account, n+1) })
 		})
@@ -182,27 +179,6 @@ func (c *counter) way() func(context.Context, string) error {
 				return lock(func(ctx context.Context, account string) error { return c.count(ctx, tx, account) })(ctx, account)
 			})
 		}
-	case modeByHand:
-		return lock(func(ctx context.Context, account string) error {
-			ctx = blind(ctx)
-			return c.byHand(ctx, func(tx *sqlx.Tx) error { return c.count(ctx, tx, account) })
-		})
-	case modeTwoByHand:
-		return lock(func(ctx context.Context, account string) error {
-			c.inside.Add(1)
-			defer c.inside.Add(-1)
-			ctx = blind(ctx)
-			var n int64
-			err := c.byHand(ctx, func(tx *sqlx.Tx) (err error) {
-				n, err = c.read(ctx, tx, account)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			c.pause()
-			return c.byHand(ctx, func(tx *sqlx.Tx) error { return c.write(ctx, tx, account, n+1) })
-		})
 	}
 	panic(c.Mode)
 }
@@ -220,13 +196,11 @@ func (c *counter) byHand(ctx context.Context, f func(*sqlx.Tx) error) error {
 }
 
 func (c *counter) count(ctx context.Context, tx sqlx.ExtContext, account string) error {
-	c.inside.Add(1)
-	defer c.inside.Add(-1)
 	n, err := c.read(ctx, tx, account)
 	if err != nil {
 		return err
 	}
-	c.pause()
+	c.pause(account)
 	return c.write(ctx, tx, account, n+1)
 }
 
@@ -244,12 +218,17 @@ func (c *counter) write(ctx context.Context, tx sqlx.ExtContext, account string,
 	return err
 }
 
-// pause asks the parent, now and then, to stop this process, and goes on: the signal comes at some later point.
-func (c *counter) pause() {
+// pause is between reading and writing, where the parent may stop this process.
+func (c *counter) pause(account string) {
+	if !c.Thinks {
+		return
+	}
+	c.inside.Store(account, true)
+	defer c.inside.Delete(account)
 	if c.Pauses && rand.IntN(3) > 0 {
 		c.self.Sayf("pause")
-		time.Sleep(time.Millisecond)
 	}
+	time.Sleep(3 * time.Millisecond)
 }
 
 var ownName = fmt.Sprintf("%d", time.Now().UnixNano())

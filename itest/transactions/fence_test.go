@@ -56,56 +56,6 @@ func fenceToken(t *testing.T, d database) int64 {
 	return token
 }
 
-// Two masters, neither of which knows of the other, give the lock to one holder each, with equal tokens.
-func TestEqualTokensOfTwoMasters(t *testing.T) {
-	databases(t, func(t *testing.T, d database) {
-		m := latchkey.NewTxManager(d.open(t, 0), latchkey.Fenced())
-		const token = 1000
-		one, two := latchkey.New(newMinter(token)), latchkey.New(newMinter(token))
-		first, err := one.Acquire(t.Context(), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer first.Release(t.Context())
-		var read int
-		if err := m.InTx(first.Context(), func(ctx context.Context, tx *latchkey.Tx) error {
-			return tx.GetContext(ctx, &read, "SELECT n FROM account WHERE id = 'a'")
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if got := fenceToken(t, d); got != token {
-			t.Fatalf("the first one has token %d", got)
-		}
-		// The same token again, by the same holder: fine.
-		if err := m.InTx(first.Context(), func(context.Context, *latchkey.Tx) error { return nil }); err != nil {
-			t.Errorf("a second transaction under the lease: %v", err)
-		}
-		// By another one, whose function has run already: refused.
-		late, err := two.Acquire(t.Context(), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := m.InTx(late.Context(), func(context.Context, *latchkey.Tx) error { return nil }); !errors.Is(err, latchkey.ErrFenced) {
-			t.Errorf("the other master's holder with an equal token: %v, want ErrFenced", err)
-		}
-		_ = late.Release(t.Context())
-		// By another one that has only just begun: gets a newer token, and then the first one is fenced off.
-		if err := latchkey.Action(two.WithLock("k", latchkey.Transactional(m)), func(ctx context.Context, _ string) error {
-			tx, _ := latchkey.TxFrom(ctx)
-			return increment(ctx, tx, "a")
-		})(t.Context(), ""); err != nil {
-			t.Fatal(err)
-		}
-		err = m.InTx(first.Context(), func(ctx context.Context, tx *latchkey.Tx) error {
-			_, err := tx.ExecContext(ctx, tx.Rebind("UPDATE account SET n = ? WHERE id = 'a'"), read+1)
-			return err
-		})
-		if !errors.Is(err, latchkey.ErrFenced) || errors.Is(err, latchkey.ErrLeaseLost) {
-			t.Errorf("the first holder: %v, want ErrFenced", err)
-		}
-	})
-}
-
 func TestStoreBehindTheDatabaseMintsAboveIt(t *testing.T) {
 	databases(t, func(t *testing.T, d database) {
 		db := d.open(t, 0)
@@ -126,7 +76,7 @@ func TestStoreBehindTheDatabaseMintsAboveIt(t *testing.T) {
 }
 
 func TestFenceRowOfAnOlderTransaction(t *testing.T) {
-	for _, kind := range []string{"postgres", "mariadb"} {
+	for _, kind := range []string{"postgres", "mariadb", mariadbDetects} {
 		t.Run(kind, func(t *testing.T) {
 			d := newDatabase(t, kind)
 			open := func(wait, idle time.Duration) *latchkey.TxManager {

@@ -103,6 +103,10 @@ func TestAnAnswerIsHeldBackUntilCommit(t *testing.T) {
 			fmt.Fprint(w, "done")
 			<-r.Context().Done()
 		}, http.StatusServiceUnavailable, `"code":"LEASE_LOST"`, 0},
+		"the lease is lost, and the handler says so": {func(_ *testing.T, w http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			http.Error(w, "too late", http.StatusInternalServerError)
+		}, http.StatusServiceUnavailable, `"code":"LEASE_LOST"`, 0},
 		"too long": {func(t *testing.T, w http.ResponseWriter, _ *http.Request) {
 			if _, err := fmt.Fprint(w, strings.Repeat("x", 101)); err == nil {
 				t.Error("the handler is not told that its answer is too long")
@@ -123,7 +127,7 @@ func TestAnAnswerIsHeldBackUntilCommit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db.MustExec("UPDATE account SET n = 0")
 			maxHold := time.Minute
-			if name == "the lease is lost" {
+			if strings.HasPrefix(name, "the lease is lost") {
 				maxHold = 50 * time.Millisecond
 			}
 			b := newBank(t, db, maxHold, func(w http.ResponseWriter, r *http.Request) {
@@ -184,6 +188,71 @@ func TestAnOutcomeThatNobodyKnows(t *testing.T) {
 	body, _ := io.ReadAll(resp.Body)
 	if resp.StatusCode != http.StatusInternalServerError || !strings.Contains(string(body), "OUTCOME_UNKNOWN") || resp.Header.Get("Retry-After") != "" {
 		t.Errorf("%s %q, Retry-After %q", resp.Status, body, resp.Header.Get("Retry-After"))
+	}
+}
+
+// What net/http offers besides, an answer that is held back has too, or says that it has not.
+func TestAHeldAnswerIsLikeNetHTTPs(t *testing.T) {
+	db := newDatabase(t, "sqlite").open(t, 4)
+	for name, c := range map[string]struct {
+		handler func(t *testing.T, w http.ResponseWriter, r *http.Request)
+		status  int // 0: the connection is aborted
+		trailer string
+		n       int
+	}{
+		"a trailer that was announced": {func(_ *testing.T, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Trailer", "X-Sum")
+			w.WriteHeader(http.StatusOK)
+			fmt.Fprint(w, "done")
+			w.Header().Set("X-Sum", "4")
+			w.Header().Set("X-Late", "no")
+		}, http.StatusOK, "4", 1},
+		"a trailer that was not": {func(_ *testing.T, w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, strings.Repeat("x", 5000)) // what is shorter has a Content-Length, and no trailer without net/http being told
+			w.Header().Set(http.TrailerPrefix+"X-Sum", "4")
+		}, http.StatusOK, "4", 1},
+		"a status of 0":    {func(_ *testing.T, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(0) }, 0, "", 0},
+		"a status of 1000": {func(_ *testing.T, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(1000) }, 0, "", 0},
+		"deadlines": {func(t *testing.T, w http.ResponseWriter, _ *http.Request) {
+			rc := http.NewResponseController(w)
+			end := time.Now().Add(time.Minute)
+			if err := errors.Join(rc.SetReadDeadline(end), rc.SetWriteDeadline(end), rc.EnableFullDuplex()); err != nil {
+				t.Error(err)
+			}
+		}, http.StatusOK, "", 1},
+		"a deadline that is over": {func(t *testing.T, w http.ResponseWriter, _ *http.Request) {
+			if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(-time.Second)); err != nil {
+				t.Error(err)
+			}
+		}, 0, "", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db.MustExec("UPDATE account SET n = 0")
+			b := newBank(t, db, time.Minute, func(w http.ResponseWriter, r *http.Request) {
+				defer func() {
+					if p := recover(); p != nil {
+						panic(http.ErrAbortHandler) // which is not written to the log
+					}
+				}()
+				addOne(t, r)
+				c.handler(t, w, r)
+			})
+			resp, err := http.Get(b.URL + "/a")
+			switch {
+			case err != nil && c.status != 0:
+				t.Error(err)
+			case err == nil:
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+				if resp.StatusCode != c.status || resp.Trailer.Get("X-Sum") != c.trailer || resp.Header.Get("X-Late")+resp.Trailer.Get("X-Late") != "" {
+					t.Errorf("%s, headers %v, trailers %v; want %d, trailer %q", resp.Status, resp.Header, resp.Trailer, c.status, c.trailer)
+				}
+			}
+			eventually(t, "released", func() bool { return b.store.Len() == 0 })
+			if n := value(t, db, "a"); n != c.n {
+				t.Errorf("the account is at %d, want %d", n, c.n)
+			}
+		})
 	}
 }
 

@@ -38,13 +38,17 @@ func TestEveryAnswerOfATransactionCanBeReplaced(t *testing.T) {
 			}
 		}, "500 INTERNAL", "secret reason"},
 		"the lease is lost": {func(_ *testing.T, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "503 LEASE_LOST", "account:a"},
+		"the lease is lost, and the handler says so": {func(_ *testing.T, w http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			http.Error(w, "too late", http.StatusInternalServerError)
+		}, "503 LEASE_LOST", "account:a"},
 		"too long": {func(_ *testing.T, w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, strings.Repeat("x", 101))
 		}, "500 ANSWER_TOO_LARGE", "MaxAnswer"},
 		"the outcome is unknown": {func(*testing.T, http.ResponseWriter, *http.Request) { c.arm(cutReply) }, "500 OUTCOME_UNKNOWN", "unknown"},
 	} {
 		maxHold := time.Minute
-		if name == "the lease is lost" {
+		if strings.HasPrefix(name, "the lease is lost") {
 			maxHold = 50 * time.Millisecond
 		}
 		work := func(w http.ResponseWriter, r *http.Request) {

@@ -8,6 +8,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +19,7 @@ import (
 	"github.com/latchkey-go/latchkey/memstore"
 )
 
-// Fencing costs one statement in each transaction and nothing else: no round trip to look, none to make sure. The control
+// Fencing costs one statement in each transaction and nothing else: no round trip to look, none to make sure. It comes right after BEGIN. The control
 // is the transaction without it, which costs what one costs that is written by hand.
 func TestFencingAddsOneStatement(t *testing.T) {
 	const calls = 5
@@ -66,8 +67,16 @@ func TestFencingAddsOneStatement(t *testing.T) {
 						t.Fatalf("%s: %v", c.name, err)
 					}
 				}
-				if got := seen.reset(); !maps.Equal(got, c.want) {
+				got, order := seen.reset()
+				if !maps.Equal(got, c.want) {
 					t.Errorf("%s: %d calls took %v, want %v", c.name, calls, got, c.want)
+				}
+				first := []string{"BEGIN", "INSERT INTO latchkey_fence", "UPDATE account", "COMMIT"}
+				if c.name != "fenced" {
+					first = slices.Delete(first, 1, 2)
+				}
+				if want := slices.Repeat(first, calls); !slices.Equal(order, want) {
+					t.Errorf("%s: the order is %v, want %v", c.name, order, want)
 				}
 			}
 			if n := value(t, d.open(t, 1), "a"); n != 3*calls {
@@ -77,10 +86,11 @@ func TestFencingAddsOneStatement(t *testing.T) {
 	}
 }
 
-// statements counts what reaches a driver, by the first words of a statement.
+// statements notes what reaches a driver, by the first words of a statement.
 type statements struct {
 	mu     sync.Mutex
 	counts map[string]int
+	order  []string
 }
 
 func (s *statements) count(text string) {
@@ -91,16 +101,18 @@ func (s *statements) count(text string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.counts[strings.Join(words[:n], " ")]++
+	what := strings.Join(words[:n], " ")
+	s.counts[what]++
+	s.order = append(s.order, what)
 }
 
-// reset returns the counts and begins anew.
-func (s *statements) reset() map[string]int {
+// reset returns the counts and the order, and begins anew.
+func (s *statements) reset() (counts map[string]int, order []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	counts := s.counts
-	s.counts = make(map[string]int)
-	return counts
+	counts, order = s.counts, s.order
+	s.counts, s.order = make(map[string]int), nil
+	return counts, order
 }
 
 // open connects through a driver that counts. The connections are the driver's own apart from that.

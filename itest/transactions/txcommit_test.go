@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,61 +149,89 @@ func TestCommitBusyInSQLiteRollsBack(t *testing.T) {
 	}
 }
 
+// COMMIT is sent only under a lease that lasts for it. The renewals are counted, since one that the watchdog makes meanwhile
+// would hide that nobody has looked.
 func TestLeaseIsCheckedBeforeCommit(t *testing.T) {
+	const lease, commit = 1500 * time.Millisecond, 1200 * time.Millisecond
+	const use = 360 * time.Millisecond // leaves too little for COMMIT; the watchdog renews after 500 ms
 	databases(t, func(t *testing.T, d database) {
 		db := d.open(t, 0)
-		store := memstore.New()
 		for name, tt := range map[string]struct {
 			hold  latchkey.HoldOption
-			spoil func()
+			spoil func(s *watched)
+			asked int64 // renewals for COMMIT
 			lost  bool
 		}{
-			"renewed if need be": {latchkey.RenewedLease(400 * time.Millisecond), func() {}, false},
-			"too little left of a fixed one": {latchkey.LeaseFor(400 * time.Millisecond), func() {
-				<-time.After(150 * time.Millisecond)
-			}, true},
-			"the store has forgotten it": {latchkey.RenewedLease(400 * time.Millisecond), func() {
-				store.Do(context.Background(), []*latchkey.Op{forget(store)})
-				<-time.After(120 * time.Millisecond) // so that it has to be renewed
-			}, true},
+			"control: enough is left": {latchkey.RenewedLease(lease), func(*watched) {}, 0, false},
+			"renewed if need be":      {latchkey.RenewedLease(lease), func(*watched) { <-time.After(use) }, 1, false},
+			"too little left of a fixed one": {latchkey.LeaseFor(lease), func(*watched) {
+				<-time.After(use)
+			}, 0, true},
+			"the store has forgotten it": {latchkey.RenewedLease(lease), func(s *watched) {
+				s.forget()
+				<-time.After(use)
+			}, 1, true},
 		} {
 			t.Run(name, func(t *testing.T) {
-				m := latchkey.NewTxManager(db, latchkey.CommitTimeout(300*time.Millisecond))
-				locks := latchkey.New(watched{store}, tt.hold)
-				before := value(t, db, "a")
-				err := latchkey.Action(locks.WithLock("k", latchkey.Transactional(m)), func(ctx context.Context, _ string) error {
-					tx, _ := latchkey.TxFrom(ctx)
-					err := add(ctx, tx, "a", 1)
-					tt.spoil()
-					return err
-				})(t.Context(), "")
-				if errors.Is(err, latchkey.ErrLeaseLost) != tt.lost || !tt.lost && err != nil {
-					t.Errorf("got %v; want lost: %v", err, tt.lost)
+				m := latchkey.NewTxManager(db, latchkey.CommitTimeout(commit))
+				store := &watched{Store: memstore.New()}
+				locks := latchkey.New(store, tt.hold)
+				defer locks.Close()
+				for range 5 {
+					before := value(t, db, "a")
+					var early, at int64
+					err := latchkey.Action(locks.WithLock("k", latchkey.Transactional(m)), func(ctx context.Context, _ string) error {
+						at = store.renewed.Load()
+						tx, _ := latchkey.TxFrom(ctx)
+						err := add(ctx, tx, "a", 1)
+						tt.spoil(store)
+						early = store.renewed.Load() - at
+						return err
+					})(t.Context(), "")
+					if early > 0 {
+						continue // the watchdog came first, on a busy machine: again
+					}
+					if errors.Is(err, latchkey.ErrLeaseLost) != tt.lost || !tt.lost && err != nil {
+						t.Errorf("got %v; want lost: %v", err, tt.lost)
+					}
+					if changed := value(t, db, "a") != before; changed == tt.lost {
+						t.Errorf("committed: %v", changed)
+					}
+					if asked := store.renewed.Load() - at; asked != tt.asked {
+						t.Errorf("the lease was renewed %d times for COMMIT, want %d", asked, tt.asked)
+					}
+					return
 				}
-				if changed := value(t, db, "a") != before; changed == tt.lost {
-					t.Errorf("committed: %v", changed)
-				}
+				t.Error("the watchdog came first each time: this run shows nothing")
 			})
 		}
 	})
 }
 
-// watched remembers the last owner, so that a test can let its lock go.
-type watched struct{ *memstore.Store }
+// watched counts renewals and remembers the last owner, so that a test can let its lock go.
+type watched struct {
+	*memstore.Store
 
-var lastOwner string
+	renewed atomic.Int64
+	owner   atomic.Pointer[string]
+}
 
-func (w watched) Do(ctx context.Context, ops []*latchkey.Op) {
+func (w *watched) Do(ctx context.Context, ops []*latchkey.Op) {
 	for _, op := range ops {
-		if op.Kind == latchkey.OpAcquire {
-			lastOwner = op.Owner
+		switch op.Kind {
+		case latchkey.OpAcquire:
+			owner := op.Owner
+			w.owner.Store(&owner)
+		case latchkey.OpRenew:
+			w.renewed.Add(1)
 		}
 	}
 	w.Store.Do(ctx, ops)
 }
 
-func forget(*memstore.Store) *latchkey.Op {
-	return &latchkey.Op{Kind: latchkey.OpRelease, Key: "latchkey:k", Owner: lastOwner}
+// forget lets the lock "k" go behind its holder's back.
+func (w *watched) forget() {
+	w.Store.Do(context.Background(), []*latchkey.Op{{Kind: latchkey.OpRelease, Key: "latchkey:k", Owner: *w.owner.Load()}})
 }
 
 // lib/pq says the same about a connection that broke before and after COMMIT.

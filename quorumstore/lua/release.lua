@@ -7,7 +7,12 @@ if ARGV[5] ~= '0' then
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
   redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now))
-  redis.call('ZADD', KEYS[3], string.format('%.0f', now + ARGV[5]), value == '' and owner or value)
+  local whom = value == '' and owner or value
+  -- The longest bar counts: a server that stood still runs several at one moment.
+  local bar = redis.call('ZSCORE', KEYS[3], whom)
+  if not bar or tonumber(bar) < now + ARGV[5] then
+    redis.call('ZADD', KEYS[3], string.format('%.0f', now + ARGV[5]), whom)
+  end
   if redis.call('PTTL', KEYS[3]) < tonumber(ARGV[5]) then
     redis.call('PEXPIRE', KEYS[3], ARGV[5])
   end

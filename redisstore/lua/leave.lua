@@ -6,7 +6,11 @@ if ARGV[4] ~= '0' then
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
   redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now))
-  redis.call('ZADD', KEYS[3], string.format('%.0f', now + ARGV[4]), ARGV[1])
+  -- The longest bar counts: a server that stood still runs several at one moment.
+  local bar = redis.call('ZSCORE', KEYS[3], ARGV[1])
+  if not bar or tonumber(bar) < now + ARGV[4] then
+    redis.call('ZADD', KEYS[3], string.format('%.0f', now + ARGV[4]), ARGV[1])
+  end
   if redis.call('PTTL', KEYS[3]) < tonumber(ARGV[4]) then
     redis.call('PEXPIRE', KEYS[3], ARGV[4])
   end

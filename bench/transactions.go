@@ -51,7 +51,8 @@ func transactions(env testenv.TB, c config, r *report) {
 				one.nanos.over(contests[2].nanos).spread("%.3f"), one.cpu.times(10).spread("%.0f"), one.allocs.spread("%.0f"))
 		}
 		r.table("contender\tµs each\t× by hand\t× same store\t× unfenced\tclient CPU, µs\tallocs", rows)
-		r.atMost(fmt.Sprintf("transactions, %s, latchkey × by hand over the same store", db), contests[2].nanos.over(contests[1].nanos), 1.05)
+		r.atMost(fmt.Sprintf("transactions, %s, latchkey × by hand over the same store", db),
+			contests[2].nanos.over(contests[1].nanos), 1.05)
 		for _, one := range contests {
 			one.crew.dismiss(env)
 		}

@@ -94,7 +94,7 @@ func TestEachFieldOfAnAnnotationHasItsEffect(t *testing.T) {
 				call, info := annotated(t, locks, c.lock)
 				request := &testpb.ReserveRequest{Items: []*testpb.Item{{Sku: "a"}, {Sku: "b"}}}
 				if c.op != nil { // about one lock
-					request.Items = request.Items[:1]
+					request.Items = request.GetItems()[:1]
 				}
 				ran, cause := false, error(nil)
 				_, err := call(t.Context(), request, info, func(ctx context.Context, _ any) (any, error) {

@@ -17,9 +17,10 @@ import (
 // FromAnnotations locks the methods whose .proto file says so by the option (latchkey.v1.lock). opts are added to what
 // each of them says, before it: for what a .proto file can't state.
 //
-// All services that are registered when the interceptor is made are checked then. A service that is registered later is
+// All services that are registered when the rules are made are checked then. A service that is registered later is
 // checked when one of its methods is first called; if its annotation is wrong the call does not run and the status
-// is Internal.
+// is Internal. So it is with annotated streams if opts has [latchkey.Transactional], which no stream can have:
+// [RuleSet.Check] finds those that the server has.
 func FromAnnotations(opts ...latchkey.DecoratorOption) Option {
 	return func(s *RuleSet) {
 		s.annotated = true
@@ -27,8 +28,11 @@ func FromAnnotations(opts ...latchkey.DecoratorOption) Option {
 	}
 }
 
-// eachAnnotated calls f for every registered method that has an annotation.
+// eachAnnotated calls f for every registered method that has an annotation in force.
 func (s *RuleSet) eachAnnotated(f func(method string)) {
+	if !s.annotated {
+		return
+	}
 	for _, files := range s.files {
 		files.RangeFiles(func(file protoreflect.FileDescriptor) bool {
 			for i := range file.Services().Len() {

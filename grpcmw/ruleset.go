@@ -82,12 +82,21 @@ func (s *RuleSet) compile() {
 			s.failf("Service(%q): %s", name, notRegistered)
 		}
 	}
-	s.each(func(method string) {
+	s.eachNamed(func(method string) {
 		if e := s.lookUp(method); e.err != nil {
 			s.failf("%s: %w", method, e.err)
 		}
 	})
+	s.eachAnnotated(func(method string) {
+		// An annotation can't say Transactional, and the program may link what it does not serve: Check knows.
+		if e := s.lookUp(method); e.err != nil && !errors.Is(e.err, errStreamInTx) {
+			s.failf("%s: %w", method, e.err)
+		}
+	})
 }
+
+var errStreamInTx = errors.New("a stream can't run in one transaction, as its lock comes with its first message; " +
+	"leave Transactional out and begin transactions in the method")
 
 // checkUnlocked finds names that can't be meant. One of a service that is not registered may be: its server knows.
 func (s *RuleSet) checkUnlocked(method string) {
@@ -103,8 +112,8 @@ func (s *RuleSet) checkUnlocked(method string) {
 	}
 }
 
-// each calls f for every method that is known to have a rule.
-func (s *RuleSet) each(f func(method string)) {
+// eachNamed calls f for every method that is known to have a rule in code.
+func (s *RuleSet) eachNamed(f func(method string)) {
 	for name := range s.methods {
 		f(name)
 	}
@@ -114,9 +123,6 @@ func (s *RuleSet) each(f func(method string)) {
 				f(fullMethod(service.Methods().Get(i)))
 			}
 		}
-	}
-	if s.annotated {
-		s.eachAnnotated(f)
 	}
 }
 
@@ -165,8 +171,7 @@ func (s *RuleSet) decide(method, service string, m protoreflect.MethodDescriptor
 	stream := m.IsStreamingClient() || m.IsStreamingServer()
 	bound, err := bind(d, method, m)
 	if err == nil && bound.Transactional() && stream {
-		err = errors.New("a stream can't run in one transaction, as its lock comes with its first message; " +
-			"leave Transactional out and begin transactions in the method")
+		err = errStreamInTx
 	}
 	return &entry{bound, err, stream}
 }

@@ -44,6 +44,12 @@ func scalar(value func(protoreflect.Value) any, zero any) fieldType {
 	return fieldType{goType: reflect.TypeOf(zero), value: value}
 }
 
+// wrappers are the messages of wrappers.proto; others whose names end in Value are none.
+var wrappers = map[string]bool{
+	"BoolValue": true, "BytesValue": true, "DoubleValue": true, "FloatValue": true, "Int32Value": true, "Int64Value": true,
+	"StringValue": true, "UInt32Value": true, "UInt64Value": true,
+}
+
 // messageType is how a message appears: the well-known ones as the value that they stand for.
 func messageType(d protoreflect.MessageDescriptor) fieldType {
 	name, wellKnown := strings.CutPrefix(string(d.FullName()), "google.protobuf.")
@@ -59,7 +65,7 @@ func messageType(d protoreflect.MessageDescriptor) fieldType {
 		return scalar(func(v protoreflect.Value) any {
 			return time.Duration(number(v, "seconds"))*time.Second + time.Duration(number(v, "nanos"))
 		}, time.Duration(0))
-	case wellKnown && strings.HasSuffix(name, "Value") && d.Fields().Len() == 1: // StringValue, Int64Value, ...
+	case wellKnown && wrappers[name]:
 		inner := singleType(d.Fields().Get(0))
 		return fieldType{goType: inner.goType, message: inner.message, value: func(v protoreflect.Value) any {
 			return inner.value(v.Message().Get(v.Message().Descriptor().Fields().Get(0)))

@@ -61,11 +61,13 @@ func (s *RuleSet) mustBe(kind int) *RuleSet {
 	var errs []error
 	is := [...]string{unaryKind: "no stream", streamKind: "a stream"}
 	const instead = "would run without its lock under this interceptor alone; give the server ServerOptions"
-	s.each(func(method string) {
+	refuse := func(method string) {
 		if e := s.lookUp(method); e.bound != nil && kindOf(e.stream) != kind {
 			errs = append(errs, fmt.Errorf("grpcmw: %s is %s and %s", method, is[kindOf(e.stream)], instead))
 		}
-	})
+	}
+	s.eachNamed(refuse)
+	s.eachAnnotated(refuse)
 	if s.fallback != nil {
 		errs = append(errs, errors.New("grpcmw: Default is about streams and other methods: either "+instead))
 	}

@@ -49,9 +49,10 @@ type Lock struct {
 	RenewedLease string `protobuf:"bytes,4,opt,name=renewed_lease,json=renewedLease,proto3" json:"renewed_lease,omitempty"`
 	// max_hold bounds a renewed lease ("1m").
 	MaxHold string `protobuf:"bytes,5,opt,name=max_hold,json=maxHold,proto3" json:"max_hold,omitempty"`
-	// fair serves callers in the order in which they came, across all servers.
+	// fair serves callers in the order in which they came, across all servers. Not offered yet: it is refused when the server is
+	// built.
 	Fair bool `protobuf:"varint,6,opt,name=fair,proto3" json:"fair,omitempty"`
-	// shared lets any number of callers in that share, and none that does not.
+	// shared lets any number of callers in that share, and none that does not. Not offered yet, as fair.
 	Shared bool `protobuf:"varint,7,opt,name=shared,proto3" json:"shared,omitempty"`
 	// when is a condition over the same names as key; calls for which it is false run without the lock.
 	When string `protobuf:"bytes,8,opt,name=when,proto3" json:"when,omitempty"`

@@ -11,17 +11,18 @@ import (
 func (l *Locks) take(ctx context.Context, full string, r *request) (*grant, error) {
 	r.seen = false
 	if r.wait == 0 {
-		t, err := l.look(ctx, full, r)
-		if t == nil {
-			return nil, err
-		}
-		return l.try(ctx, t, full, r)
+		return l.lookAndTry(ctx, full, r)
 	}
 	t := l.turns.TryEnter(full)
 	var baton *grant
 	if t == nil {
 		r.waiting(ctx, l, full)
-		if t, baton, r.seen = l.turns.Enter(ctx, full, r.left(r.start)); t == nil {
+		t, baton, r.seen = l.turns.Enter(ctx, full, r.left(r.start))
+		if t == nil && baton == nil && !r.seen && ctx.Err() == nil {
+			// The wait is over, but whoever is ahead has no answer from the store yet: that much patience everybody has.
+			return l.lookAndTry(ctx, full, r)
+		}
+		if t == nil {
 			return nil, l.turnedAway(ctx, baton, full, r)
 		}
 	}
@@ -38,6 +39,15 @@ func (l *Locks) take(ctx context.Context, full string, r *request) (*grant, erro
 		return baton, nil
 	}
 	return l.contend(ctx, t, baton, full, r)
+}
+
+// lookAndTry is take for a caller that does not wait for a holder, or not any more.
+func (l *Locks) lookAndTry(ctx context.Context, full string, r *request) (*grant, error) {
+	t, err := l.look(ctx, full, r)
+	if t == nil {
+		return nil, err
+	}
+	return l.try(ctx, t, full, r)
 }
 
 // look is for a caller that does not wait for a holder: it gets the key's turn if nobody in this process uses the key, or the

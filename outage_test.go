@@ -142,6 +142,32 @@ func TestAWaitBehindSomebodyWhoAsksADeadStoreIsNotBusy(t *testing.T) {
 	}
 }
 
+// A short wait ended before the store had answered the one ahead: the store was called dead though it was only slow.
+func TestAShortWaitBehindSomebodyWhoAsksASlowStoreIsBusy(t *testing.T) {
+	for name, held := range map[string]bool{"held elsewhere": true, "free": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaultStore()
+				other, locks := latchkey.New(store), latchkey.New(store)
+				defer other.Close()
+				defer locks.Close()
+				if held {
+					if _, err := other.Acquire(t.Context(), "k", latchkey.LeaseFor(time.Minute)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				store.breakBefore(func(*latchkey.Op) error { time.Sleep(200 * time.Millisecond); return nil })
+				go func() { _, _ = locks.Acquire(t.Context(), "k", latchkey.WaitForever(), latchkey.MaxHold(time.Second)) }()
+				synctest.Wait()
+				if _, err := locks.Acquire(t.Context(), "k", latchkey.Wait(50*time.Millisecond)); !errors.Is(err, latchkey.ErrBusy) {
+					t.Errorf("err = %v, want ErrBusy", err)
+				}
+				time.Sleep(2 * time.Minute)
+			})
+		})
+	}
+}
+
 // A list whose request got no answer was not asked for again.
 func TestAListIsAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

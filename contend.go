@@ -83,9 +83,7 @@ func (c *contest) run(ctx context.Context) (*grant, error) {
 				c.failed, c.pause = c.sent, firstRetry
 				g.turn.Hide()
 			}
-			// Another try may take as long as this one.
-			late := now.Sub(c.failed)+c.pause+now.Sub(c.sent) >= l.opTimeout
-			if op.Final || ctx.Err() != nil || late {
+			if op.Final || ctx.Err() != nil || l.late(c.failed, c.sent, now, c.pause) {
 				return nil, c.giveUp(ctx, now, op)
 			}
 			pause, c.pause = c.pause, c.pause*2

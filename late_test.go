@@ -45,6 +45,26 @@ func TestALockThatComesAfterItsLeaseHasEndedIsNotUsed(t *testing.T) {
 	}
 }
 
+// A caller that had to wait for the one ahead, whose own caller then went away, counted its lease from before that wait.
+func TestALeaseIsNotCountedFromBeforeTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := lateStore(200 * time.Millisecond)
+		locks := latchkey.New(store, latchkey.OpTimeout(2*time.Second))
+		defer locks.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+		defer cancel()
+		go func() { _, _ = locks.Acquire(ctx, "a") }()
+		synctest.Wait()
+		ran := false
+		f := latchkey.Action0(locks.WithLock("a", latchkey.LeaseFor(300*time.Millisecond)), func(context.Context) error { ran = true; return nil })
+		time.Sleep(time.Millisecond)
+		if err := f(t.Context()); !ran && !errors.Is(err, latchkey.ErrBusy) {
+			t.Errorf("ran = %t, %v", ran, err)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
 // The caller's context ended a moment before the store's answer.
 func TestALockThatComesAfterItsCallerHasGoneIsLetGo(t *testing.T) {
 	for form, keys := range forms {

@@ -10,12 +10,14 @@ import (
 // take gets one key for this caller: first its turn within the process, then the lock in the store.
 func (l *Locks) take(ctx context.Context, full string, r *request) (*grant, error) {
 	r.seen = false
-	if r.wait == 0 {
-		return l.lookAndTry(ctx, full, r)
-	}
 	t := l.turns.TryEnter(full)
 	var baton *grant
-	if t == nil {
+	switch {
+	case r.wait == 0 && t != nil:
+		return l.try(ctx, t, full, r, r.start)
+	case r.wait == 0:
+		return l.lookAndTry(ctx, full, r)
+	case t == nil:
 		r.waiting(ctx, l, full)
 		t, baton, r.seen = l.turns.Enter(ctx, full, r.left(r.start))
 		if t == nil && baton == nil && !r.seen && ctx.Err() == nil {
@@ -47,7 +49,7 @@ func (l *Locks) lookAndTry(ctx context.Context, full string, r *request) (*grant
 	if t == nil {
 		return nil, err
 	}
-	return l.try(ctx, t, full, r)
+	return l.try(ctx, t, full, r, watchdog.Now())
 }
 
 // look is for a caller that does not wait for a holder: it gets the key's turn if nobody in this process uses the key, or the
@@ -90,13 +92,13 @@ func (l *Locks) own(g *grant, sent watchdog.Reading) {
 	g.turn.Show(g)
 }
 
-// try asks for a lock without waiting for its holder. Only a store that fails is asked again, for one op timeout.
-func (l *Locks) try(ctx context.Context, t *turn, full string, r *request) (*grant, error) {
+// try asks for a lock, from now on, without waiting for its holder. Only a store that fails is asked again, for one op timeout.
+func (l *Locks) try(ctx context.Context, t *turn, full string, r *request, now watchdog.Reading) (*grant, error) {
 	g := l.newGrant(full, t, r)
 	g.owner = l.newOwner()
 	fast := r.reserve() == 0
 	pause := firstRetry
-	for sent := r.start; ; sent = watchdog.Now() {
+	for sent := now; ; sent = watchdog.Now() {
 		op := l.ask(ctx, Op{Kind: OpAcquire, Key: full, Owner: g.owner, Lease: r.lease, Fast: fast, Tokens: r.reserve()})
 		switch {
 		case op.OK:
@@ -112,7 +114,7 @@ func (l *Locks) try(ctx context.Context, t *turn, full string, r *request) (*gra
 			return nil, r.busy(g.key(), watchdog.Now(), op.Remaining, nil)
 		}
 		g.unsure, fast = true, false
-		if !l.again(ctx, r.start, sent, &pause, op) {
+		if !l.again(ctx, now, sent, &pause, op) {
 			l.abandonFor(ctx, g, sent, op.Err)
 			return nil, storeError{OpAcquire, g.key(), op.Err}
 		}
@@ -122,14 +124,17 @@ func (l *Locks) try(ctx context.Context, t *turn, full string, r *request) (*gra
 // again decides whether a request that failed is worth repeating, and pauses before that. The store has been failing since
 // began; sent is when it was asked for the last time.
 func (l *Locks) again(ctx context.Context, began, sent watchdog.Reading, pause *time.Duration, op Op) bool {
-	now := watchdog.Now()
-	// Another try may take as long as this one.
-	late := now.Sub(began)+*pause+now.Sub(sent) >= l.opTimeout
-	if op.Final || ctx.Err() != nil || late || !sleep(ctx, *pause) {
+	if op.Final || ctx.Err() != nil || l.late(began, sent, watchdog.Now(), *pause) || !sleep(ctx, *pause) {
 		return false
 	}
 	*pause *= 2
 	return true
+}
+
+// late reports whether a store that has been failing since began has had its op timeout: another try, after the pause, may take
+// as long as the one that left at sent.
+func (l *Locks) late(began, sent, now watchdog.Reading, pause time.Duration) bool {
+	return now.Sub(began)+pause+now.Sub(sent) >= l.opTimeout
 }
 
 // reserve is how many tokens to mint with the acquire: one for each local caller that may have the lock in turn.
